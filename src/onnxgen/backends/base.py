@@ -1,0 +1,358 @@
+"""The seam between engine and backend: one ragged step.
+
+Everything above this file (generator, engine, speculation, chunked prefill, prefix reuse, beams) is
+expressed as steps, so each backend is written once. A step packs the new tokens of all sequences that
+take part into one flat array::
+
+    sequence            0            1     2
+    new tokens      a0 a1 a2         b0    c0 c1         1 = decode, more = a prefill chunk or a verification
+    token_ids     [ a0 a1 a2         b0    c0 c1 ]       [tokens]
+    positions     [  5  6  7         40     0  1 ]       [tokens]
+    cu_seqlens    [  0          3       4        6 ]     [seqs + 1]
+    context_lens  [  5          40       0 ]             [seqs]    tokens already in the cache
+    block_table   [[3, 7], [1, -1], [4, -1]]             [seqs, max_blocks], -1 = no block
+    logits_rows   [  2          3 ]                      [wanted]  rows of the packed array
+
+The cache is a pool of blocks of ``block_size`` token positions. A backend that can only keep a sequence
+in one contiguous slot says so with one block per sequence that is as long as the slot, so that block
+accounting above the seam is the same for both kinds.
+
+A backend owns arrays and nothing else: which sequence owns which block, and how long it is, is said anew
+by every step. So a sequence is rewound by a smaller ``context_lens``, and a step that raises has changed
+nothing that the caller relies on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from onnxgen.errors import StepError, TokenIdError
+
+Int32Array = npt.NDArray[np.int32]
+Int64Array = npt.NDArray[np.int64]
+Float32Array = npt.NDArray[np.float32]
+
+NO_BLOCK = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderSpec:
+    """One execution provider in order of preference, with its options as the provider spells them."""
+
+    name: str
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderModel:
+    """What a backend must know of a decoder-only model; everything else it reads from the graph.
+
+    Attributes:
+        path: The ONNX file. External data lies beside it and is confined to its folder.
+        model_bytes: The ONNX file's content where the caller holds it in memory; ``path`` then only
+            says where external data lies.
+        inputs: Role to graph input name; per-layer names contain ``%d``. Roles are the keys of
+            ``model.decoder.inputs`` in ``genai_config.json`` (``input_ids``, ``attention_mask``,
+            ``position_ids``, ``past_key_names``, ``past_value_names``, ``past_names``, ``past_conv_names``).
+            A role whose name the graph lacks is simply not bound.
+        outputs: Role to graph output name (``logits``, ``present_key_names``, ...).
+        num_layers: Number of decoder layers; layers without a cache have no such inputs in the graph.
+        vocab_size: Width of the logits.
+        context_length: The longest sequence the model is made for, in tokens.
+        rope_switch_length: Sequences longer than this use other rotary factors than shorter ones, so the
+            cache of a sequence that crosses it must be recomputed from its first token. None: no switch.
+        session_options: ``session_options`` of the model folder, uninterpreted.
+        providers: Execution providers that the model folder asks for.
+    """
+
+    path: Path
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    num_layers: int
+    vocab_size: int
+    context_length: int
+    model_bytes: bytes | None = None
+    rope_switch_length: int | None = None
+    session_options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    run_options: Mapping[str, str] = field(default_factory=dict[str, str])
+    providers: tuple[ProviderSpec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """Facts that a scheduler can count on.
+
+    Attributes:
+        ragged: One step may mix sequences with different numbers of new tokens efficiently. A backend
+            without it accepts such steps all the same and runs them in several calls.
+        paged: A sequence may own several blocks in any order. False: exactly one block per sequence.
+        rewind: ``context_lens`` may be any value up to what was written. False: only 0, or exactly the
+            length the sequence has.
+        copy_blocks: Steps may ask for block copies.
+        hidden_states: ``Step.want_hidden_states`` is honoured.
+        max_context: The longest sequence that the backend accepts, in tokens.
+        inputs: Names of optional entries of ``Step.inputs`` that are understood.
+    """
+
+    ragged: bool
+    paged: bool
+    rewind: bool
+    copy_blocks: bool
+    hidden_states: bool
+    max_context: int
+    inputs: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class CacheGeometry:
+    """Size of a cache pool: ``num_blocks`` blocks of ``block_size`` token positions each."""
+
+    num_blocks: int
+    block_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCopy:
+    """Copy the first ``num_tokens`` positions of block ``source`` to block ``target``, before the step."""
+
+    source: int
+    target: int
+    num_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceInput:
+    """One sequence's part of a step, as callers think of it; `pack_step` makes the arrays.
+
+    Attributes:
+        token_ids: The new tokens, at least one.
+        context_len: Tokens of this sequence already in the cache.
+        blocks: The blocks that hold its past and will hold its new tokens, in order.
+        logits: Which of the new tokens' logits are wanted: ``"last"``, ``"all"`` or ``"none"``.
+    """
+
+    token_ids: Sequence[int] | npt.NDArray[np.integer[Any]]
+    context_len: int
+    blocks: Sequence[int]
+    logits: str = "last"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One ragged step. See the module docstring for the layout.
+
+    Attributes:
+        token_ids: int64 ``[tokens]``.
+        positions: int64 ``[tokens]``.
+        cu_seqlens: int32 ``[seqs + 1]``, starts at 0, strictly increasing.
+        context_lens: int32 ``[seqs]``.
+        block_table: int32 ``[seqs, max_blocks]``, padded with ``NO_BLOCK``.
+        logits_rows: int64 ``[wanted]``, rows of the packed array in increasing order.
+        copies: Block copies to do before anything else.
+        inputs: Optional named inputs (embeddings, adapters); each backend lists the names it knows.
+        want_hidden_states: Also return the last hidden states of the wanted rows.
+    """
+
+    token_ids: Int64Array
+    positions: Int64Array
+    cu_seqlens: Int32Array
+    context_lens: Int32Array
+    block_table: Int32Array
+    logits_rows: Int64Array
+    copies: tuple[BlockCopy, ...] = ()
+    inputs: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict[str, npt.NDArray[Any]])
+    want_hidden_states: bool = False
+
+    @property
+    def num_tokens(self) -> int:
+        """Number of packed tokens."""
+        return int(self.token_ids.shape[0])
+
+    @property
+    def num_seqs(self) -> int:
+        """Number of sequences taking part."""
+        return int(self.context_lens.shape[0])
+
+    @property
+    def query_lens(self) -> Int32Array:
+        """New tokens of each sequence, int32 ``[seqs]``."""
+        return np.diff(self.cu_seqlens).astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutput:
+    """What a step returns.
+
+    Attributes:
+        logits: float32 ``[wanted, vocab]``, owned by the caller, in the order of ``Step.logits_rows``.
+        hidden_states: float32 ``[wanted, hidden]`` if they were asked for.
+    """
+
+    logits: Float32Array
+    hidden_states: Float32Array | None = None
+
+
+class KVCache(Protocol):
+    """A pool of cache blocks made by one backend, valid only with that backend."""
+
+    @property
+    def geometry(self) -> CacheGeometry:
+        """Number and size of the blocks."""
+        ...
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory held by the pool, in bytes."""
+        ...
+
+    def close(self) -> None:
+        """Release the memory. Calling it twice is harmless."""
+        ...
+
+
+class Backend(Protocol):
+    """Executes steps of one loaded model. Safe to call from one thread at a time per cache."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What callers may rely on."""
+        ...
+
+    @property
+    def vocab_size(self) -> int:
+        """Width of the logits."""
+        ...
+
+    def create_cache(self, *, num_seqs: int, num_tokens: int) -> KVCache:
+        """Allocate room for ``num_seqs`` sequences of up to ``num_tokens`` tokens each.
+
+        Raises:
+            BackendError: The memory cannot be had; the message has the size in bytes.
+            CapabilityError: ``num_tokens`` is more than ``capabilities.max_context``.
+        """
+        ...
+
+    def execute(self, step: Step, cache: KVCache) -> StepOutput:
+        """Run one step: copies first, then the model; new tokens' keys and values land in the cache.
+
+        Raises:
+            StepError: The step breaks the contract (shapes, blocks, lengths). Nothing was changed.
+            TokenIdError: A token id is outside the vocabulary. Nothing was changed.
+            BackendError: Execution failed. No position below any sequence's ``context_lens`` was changed.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release the model. Calling it twice is harmless."""
+        ...
+
+
+def pack_step(
+    sequences: Sequence[SequenceInput],
+    *,
+    copies: Sequence[BlockCopy] = (),
+    inputs: Mapping[str, npt.NDArray[Any]] | None = None,
+    want_hidden_states: bool = False,
+) -> Step:
+    """Pack the parts of a step into arrays.
+
+    Raises:
+        StepError: There are no sequences, or one has no new tokens.
+    """
+    if not sequences:
+        raise StepError("a step needs at least one sequence, got none")
+    lengths = [len(s.token_ids) for s in sequences]
+    if 0 in lengths:
+        raise StepError(f"sequence {lengths.index(0)} of the step has no new tokens")
+    cu_seqlens = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    block_table = np.full((len(sequences), max(len(s.blocks) for s in sequences)), NO_BLOCK, np.int32)
+    rows: list[int] = []
+    for i, s in enumerate(sequences):
+        block_table[i, : len(s.blocks)] = s.blocks
+        start, end = int(cu_seqlens[i]), int(cu_seqlens[i + 1])
+        rows += {"last": [end - 1], "all": list(range(start, end)), "none": []}[s.logits]
+    return Step(
+        token_ids=np.concatenate([np.asarray(s.token_ids, np.int64) for s in sequences]),
+        positions=np.concatenate(
+            [np.arange(s.context_len, s.context_len + n, dtype=np.int64) for s, n in zip(sequences, lengths, strict=True)]
+        ),
+        cu_seqlens=cu_seqlens,
+        context_lens=np.array([s.context_len for s in sequences], np.int32),
+        block_table=block_table,
+        logits_rows=np.array(rows, np.int64),
+        copies=tuple(copies),
+        inputs=inputs or {},
+        want_hidden_states=want_hidden_states,
+    )
+
+
+def check_step(step: Step, *, geometry: CacheGeometry, capabilities: Capabilities, vocab_size: int) -> None:
+    """Refuse a step that breaks the contract; every backend calls this first.
+
+    Raises:
+        StepError: Shapes, rows, blocks, lengths, copies or input names are wrong.
+        TokenIdError: A token id is outside ``[0, vocab_size)``.
+    """
+    seqs, tokens = step.num_seqs, step.num_tokens
+    if seqs == 0 or tokens == 0:
+        raise StepError(f"a step needs sequences and tokens, got {seqs} sequences and {tokens} tokens")
+    if step.cu_seqlens.shape != (seqs + 1,) or step.cu_seqlens[0] != 0 or step.cu_seqlens[-1] != tokens:
+        raise StepError(f"cu_seqlens must run from 0 to {tokens} in {seqs + 1} entries, got {step.cu_seqlens.tolist()}")
+    query_lens = step.query_lens
+    if (query_lens < 1).any():
+        raise StepError(f"every sequence needs at least one new token, got {query_lens.tolist()}")
+    if step.positions.shape != (tokens,):
+        raise StepError(f"positions must have {tokens} entries, got shape {step.positions.shape}")
+    if step.block_table.ndim != 2 or step.block_table.shape[0] != seqs:
+        raise StepError(f"block_table must have {seqs} rows, got shape {step.block_table.shape}")
+    bad = (step.token_ids < 0) | (step.token_ids >= vocab_size)
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise TokenIdError(f"token id {int(step.token_ids[at])} at row {at} is outside [0, {vocab_size})")
+    rows = step.logits_rows
+    if rows.size and (rows[0] < 0 or rows[-1] >= tokens or (np.diff(rows) <= 0).any()):
+        raise StepError(f"logits_rows must increase within [0, {tokens}), got {rows.tolist()}")
+    _check_blocks(step, geometry, capabilities, query_lens)
+    unknown = set(step.inputs) - capabilities.inputs
+    if unknown:
+        raise StepError(f"step inputs {sorted(unknown)} are not understood; known: {sorted(capabilities.inputs)}")
+    if step.want_hidden_states and not capabilities.hidden_states:
+        raise StepError("hidden states were asked for, but this model does not give them")
+
+
+def _check_blocks(step: Step, geometry: CacheGeometry, capabilities: Capabilities, query_lens: Int32Array) -> None:
+    owner: dict[int, int] = {}
+    for i in range(step.num_seqs):
+        blocks = [int(b) for b in step.block_table[i] if b != NO_BLOCK]
+        out_of_range = [b for b in blocks if not 0 <= b < geometry.num_blocks]
+        if out_of_range:
+            raise StepError(f"sequence {i} names block {out_of_range[0]} of a pool of {geometry.num_blocks}")
+        if not capabilities.paged and len(blocks) != 1:
+            raise StepError(f"sequence {i} has {len(blocks)} blocks; this backend keeps a sequence in exactly one")
+        context_len, total = int(step.context_lens[i]), int(step.context_lens[i] + query_lens[i])
+        if context_len < 0:
+            raise StepError(f"sequence {i} has context_len {context_len}")
+        if total > capabilities.max_context:
+            raise StepError(f"sequence {i} would hold {total} tokens; the model's context is {capabilities.max_context}")
+        if total > len(blocks) * geometry.block_size:
+            raise StepError(
+                f"sequence {i} needs room for {total} tokens, its {len(blocks)} block(s) of "
+                f"{geometry.block_size} hold {len(blocks) * geometry.block_size}"
+            )
+        # blocks that this step writes must have one owner; blocks before them may be shared
+        for block in blocks[context_len // geometry.block_size : -(-total // geometry.block_size)]:
+            if owner.setdefault(block, i) != i:
+                raise StepError(f"block {block} would be written by sequences {owner[block]} and {i}")
+    if step.copies and not capabilities.copy_blocks:
+        raise StepError("block copies were asked for, but this model's cache cannot be copied")
+    for c in step.copies:
+        if not (0 <= c.source < geometry.num_blocks and 0 <= c.target < geometry.num_blocks):
+            raise StepError(f"copy {c.source} -> {c.target} leaves the pool of {geometry.num_blocks} blocks")
+        if not 0 <= c.num_tokens <= geometry.block_size:
+            raise StepError(f"copy of {c.num_tokens} tokens does not fit a block of {geometry.block_size}")

@@ -1,0 +1,4 @@
+"""Checkpoints to ONNX folders: Hugging Face safetensors or GGUF in, `model.onnx` and its metadata out.
+
+Knows architectures, weights and quantization; runs no model.
+"""

@@ -1,0 +1,45 @@
+"""One frozen value with everything that configures a run: `RuntimeConfig`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import platformdirs
+
+
+def default_cache_dir() -> Path:
+    """The user's cache folder for downloads and built models."""
+    return Path(platformdirs.user_cache_dir("onnxgen", appauthor=False))
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeConfig:
+    """Everything that configures a run, whatever the model.
+
+    Attributes:
+        backend: Which backend executes the model: ``auto`` or a registered name (``ort``).
+        threads: Threads for one operator; None lets the backend decide (physical cores).
+        inter_op_threads: Threads across operators; None lets the backend decide.
+        spinning: Whether worker threads spin while they wait. Faster alone, unkind to neighbours.
+        providers: Execution providers in order; empty takes the model folder's own.
+        provider_options: Provider name to its options.
+        cache_dir: Where downloads and built models live.
+        prefill_chunk_tokens: The longest piece of a prompt that one step processes.
+        memory_limit_mb: Cap on cache memory (KV) in MiB; None for no cap.
+        offline: Never fetch anything. Also set by ``HF_HUB_OFFLINE``.
+        log_level: Name of a standard logging level.
+    """
+
+    backend: str = "auto"
+    threads: int | None = None
+    inter_op_threads: int | None = None
+    spinning: bool = True
+    providers: tuple[str, ...] = ()
+    provider_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    cache_dir: Path = field(default_factory=default_cache_dir)
+    prefill_chunk_tokens: int = 512
+    memory_limit_mb: int | None = None
+    offline: bool = False
+    log_level: str = "WARNING"

@@ -1,0 +1,87 @@
+"""`ModelSpec`: what a model folder means, in one frozen value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from onnxgen.backends.base import DecoderModel
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialTokens:
+    """Token ids with a meaning; None where the model has none.
+
+    Attributes:
+        bos: Begin of sequence.
+        eos: Every id that ends an answer, in order of the folder's own list.
+        pad: Padding.
+        begin_tool_call: Opens a tool call (``bot_token_id``).
+        end_tool_call: Closes a tool call (``eot_token_id``).
+        begin_reasoning: Opens a reasoning span (``bor_token_id``).
+        end_reasoning: Closes a reasoning span (``eor_token_id``).
+    """
+
+    bos: int | None
+    eos: tuple[int, ...]
+    pad: int | None
+    begin_tool_call: int | None = None
+    end_tool_call: int | None = None
+    begin_reasoning: int | None = None
+    end_reasoning: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchDefaults:
+    """The folder's ``search`` section, with onnxruntime-genai's defaults."""
+
+    batch_size: int = 1
+    chunk_size: int | None = None
+    diversity_penalty: float = 0.0
+    do_sample: bool = False
+    early_stopping: bool = True
+    length_penalty: float = 1.0
+    max_length: int = 0
+    min_length: int = 0
+    no_repeat_ngram_size: int = 0
+    num_beams: int = 1
+    num_return_sequences: int = 1
+    past_present_share_buffer: bool = False
+    random_seed: int = -1
+    repetition_penalty: float = 1.0
+    temperature: float = 1.0
+    top_k: int = 50
+    top_p: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """What a model folder means.
+
+    Attributes:
+        folder: The model folder.
+        model_type: ``model.type`` of the folder, for people; no code decides by it.
+        decoder: What a backend needs to load the decoder.
+        context_length: The longest sequence, prompt and answer together, in tokens.
+        vocab_size: Width of the logits.
+        tokens: Special token ids.
+        search: Default search options.
+        tokenizer_dir: Folder with the tokenizer files.
+        required_capabilities: Names of capabilities without which the model cannot run.
+        source: The file that said all this.
+        raw: The parsed document, for tools that show it.
+    """
+
+    folder: Path
+    model_type: str
+    decoder: DecoderModel
+    context_length: int
+    vocab_size: int
+    tokens: SpecialTokens
+    search: SearchDefaults
+    tokenizer_dir: Path
+    source: Path
+    required_capabilities: tuple[str, ...] = ()
+    raw: Mapping[str, Any] = field(default_factory=dict[str, Any])

@@ -280,7 +280,10 @@ def pack_step(
     return Step(
         token_ids=np.concatenate([np.asarray(s.token_ids, np.int64) for s in sequences]),
         positions=np.concatenate(
-            [np.arange(s.context_len, s.context_len + n, dtype=np.int64) for s, n in zip(sequences, lengths, strict=True)]
+            [
+                np.arange(s.context_len, s.context_len + n, dtype=np.int64)
+                for s, n in zip(sequences, lengths, strict=True)
+            ]
         ),
         cu_seqlens=cu_seqlens,
         context_lens=np.array([s.context_len for s in sequences], np.int32),
@@ -303,7 +306,9 @@ def check_step(step: Step, *, geometry: CacheGeometry, capabilities: Capabilitie
     if seqs == 0 or tokens == 0:
         raise StepError(f"a step needs sequences and tokens, got {seqs} sequences and {tokens} tokens")
     if step.cu_seqlens.shape != (seqs + 1,) or step.cu_seqlens[0] != 0 or step.cu_seqlens[-1] != tokens:
-        raise StepError(f"cu_seqlens must run from 0 to {tokens} in {seqs + 1} entries, got {step.cu_seqlens.tolist()}")
+        raise StepError(
+            f"cu_seqlens must run from 0 to {tokens} in {seqs + 1} entries, got {step.cu_seqlens.tolist()}"
+        )
     query_lens = step.query_lens
     if (query_lens < 1).any():
         raise StepError(f"every sequence needs at least one new token, got {query_lens.tolist()}")
@@ -321,12 +326,16 @@ def check_step(step: Step, *, geometry: CacheGeometry, capabilities: Capabilitie
     _check_blocks(step, geometry, capabilities, query_lens)
     unknown = set(step.inputs) - capabilities.inputs
     if unknown:
-        raise StepError(f"step inputs {sorted(unknown)} are not understood; known: {sorted(capabilities.inputs)}")
+        raise StepError(
+            f"step inputs {sorted(unknown)} are not understood; known: {sorted(capabilities.inputs)}"
+        )
     if step.want_hidden_states and not capabilities.hidden_states:
         raise StepError("hidden states were asked for, but this model does not give them")
 
 
-def _check_blocks(step: Step, geometry: CacheGeometry, capabilities: Capabilities, query_lens: Int32Array) -> None:
+def _check_blocks(
+    step: Step, geometry: CacheGeometry, capabilities: Capabilities, query_lens: Int32Array
+) -> None:
     owner: dict[int, int] = {}
     for i in range(step.num_seqs):
         blocks = [int(b) for b in step.block_table[i] if b != NO_BLOCK]
@@ -334,12 +343,16 @@ def _check_blocks(step: Step, geometry: CacheGeometry, capabilities: Capabilitie
         if out_of_range:
             raise StepError(f"sequence {i} names block {out_of_range[0]} of a pool of {geometry.num_blocks}")
         if not capabilities.paged and len(blocks) != 1:
-            raise StepError(f"sequence {i} has {len(blocks)} blocks; this backend keeps a sequence in exactly one")
+            raise StepError(
+                f"sequence {i} has {len(blocks)} blocks; this backend keeps a sequence in exactly one"
+            )
         context_len, total = int(step.context_lens[i]), int(step.context_lens[i] + query_lens[i])
         if context_len < 0:
             raise StepError(f"sequence {i} has context_len {context_len}")
         if total > capabilities.max_context:
-            raise StepError(f"sequence {i} would hold {total} tokens; the model's context is {capabilities.max_context}")
+            raise StepError(
+                f"sequence {i} would hold {total} tokens; the model's context is {capabilities.max_context}"
+            )
         if total > len(blocks) * geometry.block_size:
             raise StepError(
                 f"sequence {i} needs room for {total} tokens, its {len(blocks)} block(s) of "

@@ -1,0 +1,135 @@
+"""Files of model folders: read with useful errors, confined to their folder, written all or nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+from onnxgen.errors import ModelFileError
+
+_LFS_POINTER = b"version https://git-lfs"
+
+
+def check_file(path: Path, *, error: type[ModelFileError] = ModelFileError) -> Path:
+    """Refuse a file that is missing, a folder, empty or only a pointer to its content.
+
+    Raises:
+        ModelFileError: (or ``error``) naming the file and what to do.
+    """
+    if path.is_dir():
+        raise error(f"{path} is a folder, expected a file")
+    if not path.is_file():
+        raise error(f"{path} does not exist")
+    if path.stat().st_size == 0:
+        raise error(f"{path} is empty (0 bytes); the download was probably interrupted, fetch it again")
+    with path.open("rb") as file:
+        if file.read(len(_LFS_POINTER)) == _LFS_POINTER:
+            raise error(
+                f"{path} is a Git LFS pointer, not the file itself; run 'git lfs pull' in its repository"
+            )
+    return path
+
+
+def read_text(path: Path, *, error: type[ModelFileError] = ModelFileError) -> str:
+    """Read a UTF-8 file, with or without a byte order mark.
+
+    Raises:
+        ModelFileError: (or ``error``) when the file is missing, empty, a pointer or not UTF-8.
+    """
+    check_file(path, error=error)
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as cause:
+        raise error(f"{path} is not UTF-8 text: {cause}") from cause
+
+
+def read_json(path: Path, *, error: type[ModelFileError] = ModelFileError) -> Any:
+    """Read a JSON file.
+
+    Raises:
+        ModelFileError: (or ``error``) naming the file, and line and column where it stops being JSON.
+    """
+    text = read_text(path, error=error)
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as cause:
+        raise error(
+            f"{path} is not valid JSON: line {cause.lineno}, column {cause.colno}: {cause.msg}"
+        ) from cause
+
+
+def confined(folder: Path, relative: str, *, error: type[ModelFileError] = ModelFileError) -> Path:
+    """Resolve a file name found inside a model against its folder, refusing to leave it.
+
+    Parent steps, absolute paths and drive letters are refused. Symbolic links may point anywhere inside
+    the folder, and, as hub caches lay them out (``snapshots/REVISION/file`` to ``blobs/HASH``), into a
+    ``blobs`` folder two levels up.
+
+    Raises:
+        ModelFileError: (or ``error``) naming the path.
+    """
+    parts = PurePosixPath(relative.replace("\\", "/")).parts
+    if not relative or "\0" in relative:
+        raise error(f"{folder}: file name {relative!r} is not usable")
+    if PurePosixPath(relative).is_absolute() or PureWindowsPath(relative).drive or relative.startswith("\\"):
+        raise error(f"{folder}: file name {relative!r} is absolute; it must be relative to the model folder")
+    if ".." in parts:
+        raise error(f"{folder}: file name {relative!r} leaves the model folder")
+    path = folder.joinpath(*parts)
+    resolved, root = path.resolve(), folder.resolve()
+    blobs = root.parent.parent / "blobs"
+    if not (
+        resolved.is_relative_to(root) or (root.parent.name == "snapshots" and resolved.is_relative_to(blobs))
+    ):
+        raise error(f"{folder}: {relative!r} links to {resolved}, outside the model folder")
+    return path
+
+
+@contextlib.contextmanager
+def atomic_directory(target: Path) -> Iterator[Path]:
+    """Yield a new folder beside ``target`` that takes its place when the block ends without an error.
+
+    Until then ``target`` is as it was; after an error nothing is left behind.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
+    try:
+        yield work
+        work.chmod(0o777 & ~_umask())
+        if target.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
+            target.replace(old / "old")
+            work.replace(target)
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            work.replace(target)
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+
+
+@contextlib.contextmanager
+def atomic_file(target: Path) -> Iterator[Path]:
+    """Yield the path of a new file that takes the place of ``target`` when the block ends without an error."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent)
+    os.close(handle)
+    work = Path(name)
+    try:
+        yield work
+        work.chmod(0o666 & ~_umask())
+        work.replace(target)
+    finally:
+        work.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -7,7 +7,7 @@ Names are the Hugging Face names of a decoder, whatever the file calls them:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -61,7 +61,7 @@ class WeightSource(Protocol):
         ...
 
     @property
-    def names(self) -> Set[str]:
+    def names(self) -> AbstractSet[str]:
         """Names of all tensors."""
         ...
 

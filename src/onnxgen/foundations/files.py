@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
@@ -92,7 +92,7 @@ def confined(folder: Path, relative: str, *, error: type[ModelFileError] = Model
 
 
 @contextlib.contextmanager
-def atomic_directory(target: Path) -> Iterator[Path]:
+def atomic_directory(target: Path) -> Generator[Path]:
     """Yield a new folder beside ``target`` that takes its place when the block ends without an error.
 
     Until then ``target`` is as it was; after an error nothing is left behind.
@@ -115,7 +115,7 @@ def atomic_directory(target: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def atomic_file(target: Path) -> Iterator[Path]:
+def atomic_file(target: Path) -> Generator[Path]:
     """Yield the path of a new file that takes the place of ``target`` when the block ends without an error."""
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent)

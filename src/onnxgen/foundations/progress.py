@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, Self
 
 
 class ProgressTask(AbstractContextManager["ProgressTask"], Protocol):
@@ -27,7 +27,7 @@ class Progress(Protocol):
 
 
 class _SilentTask:
-    def __enter__(self) -> _SilentTask:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -1,0 +1,1 @@
+"""Run, serve and take apart generative models in ONNX format, from Python."""

@@ -7,7 +7,8 @@ Names are the Hugging Face names of a decoder, whatever the file calls them:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set as AbstractSet
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol

@@ -1,0 +1,4 @@
+"""Graph passes, one per file. Empty for now.
+
+Knows graphs and shapes; knows no model and no provider.
+"""

@@ -1,0 +1,4 @@
+"""Lifetimes, arenas and the order of execution. Empty for now.
+
+Knows sizes; touches no data.
+"""

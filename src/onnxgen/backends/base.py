@@ -314,6 +314,11 @@ def check_step(step: Step, *, geometry: CacheGeometry, capabilities: Capabilitie
         raise StepError(f"every sequence needs at least one new token, got {query_lens.tolist()}")
     if step.positions.shape != (tokens,):
         raise StepError(f"positions must have {tokens} entries, got shape {step.positions.shape}")
+    if step.token_ids.shape != (tokens,):
+        raise StepError(f"token_ids must be flat, got shape {step.token_ids.shape}")
+    starts = np.repeat(step.context_lens - step.cu_seqlens[:-1], query_lens)
+    if not np.array_equal(step.positions, starts + np.arange(tokens)):
+        raise StepError("positions must count on from each sequence's context_len")
     if step.block_table.ndim != 2 or step.block_table.shape[0] != seqs:
         raise StepError(f"block_table must have {seqs} rows, got shape {step.block_table.shape}")
     bad = (step.token_ids < 0) | (step.token_ids >= vocab_size)

@@ -1,0 +1,245 @@
+"""A scripted model over a small vocabulary that honours the whole contract, for tests without a model.
+
+Its cache holds token ids in blocks, and its logits are a deterministic function of the whole sequence as
+read back through the block table. So a mistake in block accounting above the seam (a wrong block, a
+missing copy, a length off by one) changes the answer or is refused, as it would with a real model.
+"""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onnxgen.backends.base import (
+    NO_BLOCK,
+    CacheGeometry,
+    Capabilities,
+    Float32Array,
+    Int64Array,
+    KVCache,
+    Step,
+    StepOutput,
+    check_step,
+)
+from onnxgen.errors import BackendError, CapabilityError, StateError, StepError
+
+_NEVER_WRITTEN = -1
+_SCRIPTED_LOGIT = 100.0
+
+
+class FakeCache:
+    """Blocks of token ids."""
+
+    def __init__(self, geometry: CacheGeometry, *, owner: FakeBackend) -> None:
+        self._geometry = geometry
+        self.owner = owner
+        self.tokens: Int64Array | None = np.full(
+            (geometry.num_blocks, geometry.block_size), _NEVER_WRITTEN, np.int64
+        )
+
+    @property
+    def geometry(self) -> CacheGeometry:
+        """Number and size of the blocks."""
+        return self._geometry
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory held by the pool, in bytes."""
+        return 0 if self.tokens is None else self.tokens.nbytes
+
+    def close(self) -> None:
+        """Release the memory. Calling it twice is harmless."""
+        self.tokens = None
+
+
+class FakeBackend:
+    """A backend without a model.
+
+    The next token after a prompt is what the script says; everywhere else the logits are a fixed function
+    of the sequence, so that greedy answers are reproducible and differ between sequences.
+
+    Args:
+        vocab_size: Width of the logits.
+        continuations: Prompt to the tokens that follow it. The longest prompt that fits wins.
+        eos_token_id: Scripted after the end of a continuation; None leaves the choice to the hash.
+        block_size: Positions of a cache block, which makes the backend paged. None: one slot a sequence.
+        max_context: The longest sequence, in tokens.
+        rewind: Whether ``context_lens`` may go back to any length. False acts like a recurrent model.
+        hidden_size: Width of hidden states; None: the model gives none.
+        fail_steps: Numbers of the steps (0 is the first) that raise `BackendError` instead of answering,
+            after scribbling over every position that the contract leaves to a failing step.
+
+    Attributes:
+        num_steps: Steps asked for so far, failed ones included.
+        num_tokens: New tokens of all steps that succeeded.
+        steps: The steps asked for, in order.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int = 32,
+        *,
+        continuations: Mapping[Sequence[int], Sequence[int]] | None = None,
+        eos_token_id: int | None = None,
+        block_size: int | None = None,
+        max_context: int = 1024,
+        rewind: bool = True,
+        hidden_size: int | None = None,
+        fail_steps: Collection[int] = (),
+    ) -> None:
+        self._vocab_size = vocab_size
+        self._script = sorted(
+            ((tuple(k), tuple(v)) for k, v in (continuations or {}).items()), key=lambda kv: -len(kv[0])
+        )
+        self._eos_token_id = eos_token_id
+        self._block_size = block_size
+        self._hidden_size = hidden_size
+        self._fail_steps = frozenset(fail_steps)
+        self._capabilities = Capabilities(
+            ragged=True,
+            paged=block_size is not None,
+            rewind=rewind,
+            copy_blocks=True,
+            hidden_states=hidden_size is not None,
+            max_context=max_context,
+        )
+        self._lock = threading.Lock()
+        self._closed = False
+        self.num_steps = 0
+        self.num_tokens = 0
+        self.steps: list[Step] = []
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What callers may rely on."""
+        return self._capabilities
+
+    @property
+    def vocab_size(self) -> int:
+        """Width of the logits."""
+        return self._vocab_size
+
+    def create_cache(self, *, num_seqs: int, num_tokens: int) -> FakeCache:
+        """Allocate room for ``num_seqs`` sequences of up to ``num_tokens`` tokens each.
+
+        Raises:
+            CapabilityError: ``num_tokens`` is more than the context.
+            StateError: The backend was closed.
+        """
+        if self._closed:
+            raise StateError("this backend was closed; make a new one")
+        if num_tokens > self._capabilities.max_context:
+            raise CapabilityError(
+                f"asked for sequences of {num_tokens} tokens; the context is {self._capabilities.max_context}"
+            )
+        block_size = self._block_size or num_tokens
+        return FakeCache(CacheGeometry(num_seqs * -(-num_tokens // block_size), block_size), owner=self)
+
+    def execute(self, step: Step, cache: KVCache) -> StepOutput:
+        """Run one step.
+
+        Raises:
+            StepError: The step breaks the contract, or reads positions that were never written.
+            TokenIdError: A token id is outside the vocabulary.
+            BackendError: The script says that this step fails.
+            StateError: The backend or the cache was closed.
+        """
+        with self._lock:
+            if self._closed:
+                raise StateError("this backend was closed; make a new one")
+            if not isinstance(cache, FakeCache) or cache.owner is not self:
+                raise StepError("the cache was made by another backend")
+            if cache.tokens is None:
+                raise StateError("this cache was closed; make a new one")
+            number, self.num_steps = self.num_steps, self.num_steps + 1
+            self.steps.append(step)
+            check_step(
+                step, geometry=cache.geometry, capabilities=self._capabilities, vocab_size=self._vocab_size
+            )
+            tokens = cache.tokens.copy()
+            for c in step.copies:
+                tokens[c.target, : c.num_tokens] = tokens[c.source, : c.num_tokens]
+            sequences = [self._extend(step, i, tokens) for i in range(step.num_seqs)]
+            if number in self._fail_steps:
+                if self._capabilities.rewind:
+                    _scribble(step, cache.tokens)
+                raise BackendError(f"step {number} fails because the script says so")
+            cache.tokens[...] = tokens
+            self.num_tokens += step.num_tokens
+            return self._answer(step, sequences)
+
+    def close(self) -> None:
+        """Release the model. Calling it twice is harmless."""
+        self._closed = True
+
+    def _extend(self, step: Step, i: int, tokens: Int64Array) -> Int64Array:
+        """Write the new tokens of sequence ``i`` and read the whole sequence back."""
+        block_size = tokens.shape[1]
+        context_len = int(step.context_lens[i])
+        start, end = int(step.cu_seqlens[i]), int(step.cu_seqlens[i + 1])
+        blocks = step.block_table[i][step.block_table[i] != NO_BLOCK]
+        at = np.arange(context_len + end - start)
+        block, offset = blocks[at // block_size], at % block_size
+        past = tokens[block[:context_len], offset[:context_len]]
+        if (past == _NEVER_WRITTEN).any():
+            hole = int(np.argmax(past == _NEVER_WRITTEN))
+            raise StepError(
+                f"sequence {i} has context_len {context_len}, but position {hole} was never written in "
+                f"block {int(block[hole])}"
+            )
+        if not self._capabilities.rewind and context_len:
+            written = tokens[blocks].ravel()
+            length = int((written != _NEVER_WRITTEN).sum())
+            if length != context_len:
+                raise StepError(
+                    f"sequence {i} holds {length} tokens and cannot go back to {context_len}; "
+                    f"only to 0 or {length}"
+                )
+        if not self._capabilities.rewind and not context_len:
+            tokens[blocks] = _NEVER_WRITTEN
+        tokens[block[context_len:], offset[context_len:]] = step.token_ids[start:end]
+        return tokens[block, offset]
+
+    def _answer(self, step: Step, sequences: list[Int64Array]) -> StepOutput:
+        logits = np.empty((step.logits_rows.size, self._vocab_size), np.float32)
+        hidden = np.empty((step.logits_rows.size, self._hidden_size or 0), np.float32)
+        for out, row in enumerate(step.logits_rows.tolist()):
+            i = int(np.searchsorted(step.cu_seqlens, row, side="right")) - 1
+            prefix = sequences[i][: int(step.context_lens[i]) + row - int(step.cu_seqlens[i]) + 1]
+            logits[out] = self.logits_after(prefix)
+            hidden[out] = _noise(prefix, self._hidden_size or 0, salt=1)
+        return StepOutput(logits, hidden if step.want_hidden_states else None)
+
+    def logits_after(self, sequence: Sequence[int] | npt.NDArray[np.integer[Any]]) -> Float32Array:
+        """The logits after a whole sequence, float32 ``[vocab]``: the oracle for tests."""
+        ids = tuple(int(t) for t in sequence)
+        logits = _noise(np.array(ids, np.int64), self._vocab_size, salt=0)
+        scripted = self._scripted(ids)
+        if scripted is not None:
+            logits[scripted] = _SCRIPTED_LOGIT
+        return logits
+
+    def _scripted(self, ids: tuple[int, ...]) -> int | None:
+        for prompt, answer in self._script:
+            said = ids[len(prompt) :]
+            if ids[: len(prompt)] == prompt and len(ids) >= len(prompt) and answer[: len(said)] == said:
+                return answer[len(said)] if len(said) < len(answer) else self._eos_token_id
+        return None
+
+
+def _noise(sequence: Int64Array, width: int, *, salt: int) -> Float32Array:
+    seed = zlib.crc32(np.ascontiguousarray(sequence, np.int64).tobytes())
+    return np.random.Generator(np.random.PCG64([seed, salt])).standard_normal(width, np.float32)
+
+
+def _scribble(step: Step, tokens: Int64Array) -> None:
+    """Overwrite what a failing step may have touched: its sequences' positions from ``context_len`` on."""
+    block_size = tokens.shape[1]
+    for i, (context_len, query_len) in enumerate(zip(step.context_lens, step.query_lens, strict=True)):
+        at = np.arange(context_len, context_len + query_len)
+        tokens[step.block_table[i][at // block_size], at % block_size] = 0

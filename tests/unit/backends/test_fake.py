@@ -1,0 +1,112 @@
+import numpy as np
+import pytest
+
+from onnxgen.backends.base import BlockCopy, SequenceInput, pack_step
+from onnxgen.backends.fake import FakeBackend
+from onnxgen.errors import BackendError, CapabilityError, StateError, StepError, TokenIdError
+
+
+def greedy(backend, prompt, count, *, blocks=(0,)):
+    cache = backend.create_cache(num_seqs=1, num_tokens=len(prompt) + count)
+    blocks = range(cache.geometry.num_blocks) if blocks is None else blocks
+    new, context, out = list(prompt), 0, []
+    for _ in range(count):
+        logits = backend.execute(pack_step([SequenceInput(new, context, blocks)]), cache).logits
+        context += len(new)
+        new = [int(logits[0].argmax())]
+        out += new
+    return out
+
+
+def test_the_script_is_followed_and_ended():
+    backend = FakeBackend(16, continuations={(1, 2): [7, 8]}, eos_token_id=3)
+    assert greedy(backend, [1, 2], 3) == [7, 8, 3]
+
+
+def test_the_longest_prompt_of_the_script_wins():
+    backend = FakeBackend(16, continuations={(): [5] * 9, (1,): [6], (1, 2): [7]})
+    assert greedy(backend, [1, 2], 1) == [7]
+    assert greedy(backend, [1], 1) == [6]
+
+
+def test_off_the_script_answers_are_reproducible_and_depend_on_the_whole_sequence():
+    a, b = FakeBackend(64), FakeBackend(64)
+    assert greedy(a, [1, 2, 3], 8) == greedy(b, [1, 2, 3], 8)
+    assert not np.array_equal(a.logits_after([1, 2, 3]), a.logits_after([2, 1, 3]))
+
+
+def test_blocks_may_come_in_any_order():
+    backend = FakeBackend(64, block_size=2)
+    assert greedy(backend, [1, 2, 3], 4, blocks=(3, 0, 2, 1)) == greedy(FakeBackend(64), [1, 2, 3], 4)
+
+
+def test_a_wrong_block_changes_the_answer_or_is_refused():
+    backend = FakeBackend(64, block_size=2)
+    cache = backend.create_cache(num_seqs=2, num_tokens=6)
+    backend.execute(
+        pack_step([SequenceInput([1, 2, 3], 0, [0, 1]), SequenceInput([4, 5, 6], 0, [2, 3])]), cache
+    )
+    right = backend.execute(pack_step([SequenceInput([9], 3, [0, 1])]), cache).logits
+    wrong = backend.execute(pack_step([SequenceInput([9], 3, [2, 1])]), cache).logits
+    assert not np.array_equal(right, wrong)
+    with pytest.raises(StepError, match="position 2 was never written in block 4"):
+        backend.execute(pack_step([SequenceInput([9], 3, [0, 4])]), cache)
+
+
+def test_a_failing_step_touches_nothing_below_the_context():
+    backend = FakeBackend(64, fail_steps={1})
+    cache = backend.create_cache(num_seqs=1, num_tokens=8)
+    backend.execute(pack_step([SequenceInput([1, 2], 0, [0])]), cache)
+    with pytest.raises(BackendError, match="step 1"):
+        backend.execute(pack_step([SequenceInput([3, 4], 2, [0])]), cache)
+    again = backend.execute(pack_step([SequenceInput([3, 4], 2, [0])]), cache)
+    assert np.array_equal(again.logits[0], backend.logits_after([1, 2, 3, 4]))
+    assert (backend.num_steps, backend.num_tokens) == (3, 4)
+
+
+def test_without_rewind_only_the_whole_length_or_nothing_goes_on():
+    backend = FakeBackend(64, rewind=False)
+    cache = backend.create_cache(num_seqs=1, num_tokens=8)
+    backend.execute(pack_step([SequenceInput([1, 2, 3], 0, [0])]), cache)
+    with pytest.raises(StepError, match="holds 3 tokens and cannot go back to 2"):
+        backend.execute(pack_step([SequenceInput([3], 2, [0])]), cache)
+    backend.execute(pack_step([SequenceInput([4], 0, [0])]), cache)
+    out = backend.execute(pack_step([SequenceInput([5], 1, [0])]), cache)
+    assert np.array_equal(out.logits[0], backend.logits_after([4, 5]))
+
+
+def test_hidden_states_belong_to_the_wanted_rows():
+    backend = FakeBackend(64, hidden_size=4)
+    cache = backend.create_cache(num_seqs=1, num_tokens=8)
+    step = pack_step([SequenceInput([1, 2, 3], 0, [0], logits="all")], want_hidden_states=True)
+    hidden = backend.execute(step, cache).hidden_states
+    assert hidden is not None
+    assert hidden.shape == (3, 4)
+
+
+def test_copies_are_done_in_order_before_the_step():
+    backend = FakeBackend(64, block_size=4)
+    cache = backend.create_cache(num_seqs=3, num_tokens=4)
+    backend.execute(pack_step([SequenceInput([1, 2, 3], 0, [0])]), cache)
+    step = pack_step([SequenceInput([9], 2, [2])], copies=[BlockCopy(0, 1, 3), BlockCopy(1, 2, 2)])
+    assert np.array_equal(backend.execute(step, cache).logits[0], backend.logits_after([1, 2, 9]))
+
+
+def test_misuse_is_refused():
+    backend = FakeBackend(8, max_context=4)
+    with pytest.raises(CapabilityError, match="5 tokens; the context is 4"):
+        backend.create_cache(num_seqs=1, num_tokens=5)
+    cache = backend.create_cache(num_seqs=1, num_tokens=4)
+    with pytest.raises(TokenIdError, match=r"token id 8 at row 0 is outside \[0, 8\)"):
+        backend.execute(pack_step([SequenceInput([8], 0, [0])]), cache)
+    with pytest.raises(StepError, match="another backend"):
+        FakeBackend(8).execute(pack_step([SequenceInput([1], 0, [0])]), cache)
+    cache.close()
+    cache.close()
+    assert cache.num_bytes == 0
+    with pytest.raises(StateError, match="cache was closed"):
+        backend.execute(pack_step([SequenceInput([1], 0, [0])]), cache)
+    backend.close()
+    backend.close()
+    with pytest.raises(StateError, match="backend was closed"):
+        backend.create_cache(num_seqs=1, num_tokens=4)

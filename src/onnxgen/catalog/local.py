@@ -1,0 +1,115 @@
+"""What is on this machine: pulled checkpoints and built models, listed and removed."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from onnxgen.catalog.storage import RECEIPT, read_receipt
+from onnxgen.catalog.watch import total_size
+from onnxgen.errors import ModelNotFoundError
+from onnxgen.foundations.suggest import did_you_mean
+
+_MODEL_FILES = ("genai_config.json", "inference_metadata.yaml")
+
+
+class LocalKind(Enum):
+    """What a local item is."""
+
+    CHECKPOINT = "checkpoint"
+    MODEL = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalItem:
+    """A checkpoint or a model folder in the cache.
+
+    Attributes:
+        name: What users call it.
+        kind: Checkpoint (as pulled) or model (as built).
+        path: Its file or folder.
+        size_bytes: What it takes on the disk; 0 for a checkpoint that lies in another program's cache.
+        modified_s: When it was made, in seconds since the epoch.
+        origin: Where a checkpoint came from; None for models.
+    """
+
+    name: str
+    kind: LocalKind
+    path: Path
+    size_bytes: int
+    modified_s: float
+    origin: str | None = None
+
+
+def local_items(cache_dir: Path) -> tuple[LocalItem, ...]:
+    """Everything complete in the cache, checkpoints first, each kind by name."""
+    return (*_checkpoints(cache_dir / "checkpoints"), *_models(cache_dir / "models"))
+
+
+def remove_local(name: str, *, cache_dir: Path) -> tuple[LocalItem, ...]:
+    """Remove the checkpoint and the model of that name; a checkpoint's name also removes models built from it.
+
+    Only names that `local_items` lists are known, so a name can never be a path. A checkpoint that lies in
+    another program's cache is forgotten, not deleted.
+
+    Returns:
+        What was removed.
+
+    Raises:
+        ModelNotFoundError: Nothing has that name.
+    """
+    items = local_items(cache_dir)
+    chosen = tuple(item for item in items if item.name == name or _built_from(item, name, items))
+    if not chosen:
+        names = sorted({item.name for item in items})
+        raise ModelNotFoundError(
+            f"nothing named {name!r} in {cache_dir}{did_you_mean(name, names)}. "
+            f"There: {', '.join(names) or 'nothing'}"
+        )
+    for item in chosen:
+        kind_folder = cache_dir / ("checkpoints" if item.kind is LocalKind.CHECKPOINT else "models")
+        shutil.rmtree(kind_folder / item.name)
+    return chosen
+
+
+def _built_from(item: LocalItem, name: str, items: tuple[LocalItem, ...]) -> bool:
+    is_checkpoint = any(known.name == name and known.kind is LocalKind.CHECKPOINT for known in items)
+    return is_checkpoint and item.kind is LocalKind.MODEL and item.name.rpartition("-")[0] == name
+
+
+def _checkpoints(folder: Path) -> list[LocalItem]:
+    items: list[LocalItem] = []
+    for child in _folders(folder):
+        receipt = read_receipt(child)
+        if receipt is None:
+            continue
+        items.append(
+            LocalItem(
+                child.name,
+                LocalKind.CHECKPOINT,
+                child / receipt.path,
+                0 if Path(receipt.path).is_absolute() else receipt.size_bytes,
+                (child / RECEIPT).stat().st_mtime,
+                receipt.origin,
+            )
+        )
+    return items
+
+
+def _models(folder: Path) -> list[LocalItem]:
+    return [
+        LocalItem(child.name, LocalKind.MODEL, child, total_size(child), child.stat().st_mtime)
+        for child in _folders(folder)
+        if any((child / name).is_file() for name in _MODEL_FILES)
+    ]
+
+
+def _folders(folder: Path) -> list[Path]:
+    with contextlib.suppress(OSError):
+        return sorted(
+            child for child in folder.iterdir() if child.is_dir() and not child.name.startswith(".")
+        )
+    return []

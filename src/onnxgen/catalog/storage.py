@@ -1,0 +1,173 @@
+"""Where checkpoints are kept: one folder for each, with a receipt that says what it holds.
+
+::
+
+    CACHE/checkpoints/
+      .NAME.lock               held by the process that fills NAME
+      NAME/FILE                put there by one rename, so it is never half a file
+      NAME/receipt.json        what was checked, written after FILE
+      NAME/.partial-XXXX/      a download under way, or what a killed one left
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Generator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from onnxgen.catalog.lock import exclusive
+from onnxgen.catalog.sizes import format_bytes
+from onnxgen.catalog.watch import total_size
+from onnxgen.errors import DownloadError
+from onnxgen.foundations.files import atomic_file
+from onnxgen.foundations.progress import Progress, ProgressTask
+
+RECEIPT = "receipt.json"
+_PARTIAL = ".partial-"
+_CHUNK_BYTES = 1 << 20
+_SPARE_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What a checkpoint folder holds.
+
+    Attributes:
+        source: What was asked for.
+        origin: Where it came from.
+        path: The checkpoint: a file or folder, relative to the receipt's folder, or absolute if it lies in
+            another program's cache.
+        size_bytes: Its size.
+        sha256: Its hash if it is one file whose hash was computed.
+    """
+
+    source: str
+    origin: str
+    path: str
+    size_bytes: int
+    sha256: str | None = None
+
+
+def checkpoint_folder(cache_dir: Path, name: str) -> Path:
+    """The folder that keeps the checkpoint of that name."""
+    return cache_dir / "checkpoints" / name
+
+
+def write_receipt(folder: Path, receipt: Receipt) -> None:
+    """Write the receipt; from then on the checkpoint counts as complete."""
+    with atomic_file(folder / RECEIPT) as path:
+        path.write_text(json.dumps(asdict(receipt), indent=1) + "\n", "utf-8")
+
+
+def read_receipt(folder: Path) -> Receipt | None:
+    """The receipt, or None if there is none that still describes what lies there."""
+    try:
+        values: Any = json.loads((folder / RECEIPT).read_text("utf-8"))
+        receipt = Receipt(**values)
+        path = folder / receipt.path
+        found = total_size(path) if path.is_dir() else path.stat().st_size
+    except (OSError, ValueError, TypeError):
+        return None
+    return receipt if found == receipt.size_bytes else None
+
+
+@contextlib.contextmanager
+def filling(folder: Path, *, progress: Progress) -> Generator[None]:
+    """Be the one process that fills ``folder``; what killed runs left in it is removed first.
+
+    Raises:
+        DownloadError: The folder cannot be made or written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        description = f"Waiting for another process that fetches {folder.name}"
+        with exclusive(
+            folder.parent / f".{folder.name}.lock",
+            while_waiting=lambda: progress.start(description, total=None),
+        ) as alone:
+            if alone:
+                for leftover in folder.glob(f"{_PARTIAL}*"):
+                    shutil.rmtree(leftover, ignore_errors=True)
+            yield
+    except PermissionError as cause:
+        raise DownloadError(
+            f"cannot write to {cause.filename or folder}: {cause.strerror}; choose another cache folder with "
+            "ONNXGEN_CACHE_DIR"
+        ) from cause
+    except OSError as cause:
+        if isinstance(cause, DownloadError) or cause.errno != errno.ENOSPC:
+            raise
+        raise DownloadError(
+            f"the disk that holds {folder} became full; free some space and try again"
+        ) from cause
+
+
+@contextlib.contextmanager
+def partial_folder(folder: Path) -> Generator[Path]:
+    """Yield an empty folder inside ``folder`` for work under way; it is removed afterwards."""
+    work = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=folder))
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def check_space(folder: Path, needed_bytes: int) -> None:
+    """Refuse to begin a download that the disk cannot hold.
+
+    Raises:
+        DownloadError: With both numbers.
+    """
+    needed_bytes += _SPARE_BYTES
+    free = shutil.disk_usage(folder).free
+    if free < needed_bytes:
+        raise DownloadError(
+            f"not enough disk space at {folder}: {format_bytes(needed_bytes)} needed (the download and the "
+            f"checkpoint), {format_bytes(free)} free; free some space, or choose another cache folder with "
+            "ONNXGEN_CACHE_DIR"
+        )
+
+
+class HashingWriter:
+    """Writes a file in pieces, hashing what passes."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._digest = hashlib.sha256()
+        self.size_bytes = 0
+
+    @property
+    def sha256(self) -> str:
+        """Hash of everything written so far."""
+        return self._digest.hexdigest()
+
+    def copy(self, source: IO[bytes], task: ProgressTask) -> None:
+        """Append all of ``source``."""
+        while piece := source.read(_CHUNK_BYTES):
+            self._file.write(piece)
+            self._digest.update(piece)
+            self.size_bytes += len(piece)
+            task.advance(len(piece))
+
+    def sync(self) -> None:
+        """Make sure that what was written is on the disk."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+
+def hash_file(path: Path, *, progress: Progress) -> str:
+    """SHA-256 of a file, lower-case hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file, progress.start(f"Checking {path.name}", total=path.stat().st_size) as task:
+        while piece := file.read(_CHUNK_BYTES):
+            digest.update(piece)
+            task.advance(len(piece))
+    return digest.hexdigest()

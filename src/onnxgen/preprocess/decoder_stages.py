@@ -1,0 +1,231 @@
+"""The decoders of ``tokenizer.json``, one token at a time.
+
+The ``tokenizers`` library decodes a finished list of tokens. Each class here is one of its decoders
+as a step that takes tokens as they come and gives back what can no longer change, so that all it has
+given back, once closed, is what the library makes of the whole list. A *token stage* maps tokens to
+tokens. Once a decoder has fused everything into one string, a *text stage* takes that string in
+pieces.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from onnxgen.preprocess.byte_alphabet import token_bytes
+
+_BYTE_TOKEN = re.compile(r"<0x(\+[0-9a-fA-F]|[0-9a-fA-F]{2})>")
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+class Stage(Protocol):
+    """A step of decoding: pieces in, the pieces that are final out."""
+
+    def push(self, piece: str) -> Sequence[str]:
+        """Take one piece (a token, or part of the fused text) and give what is now final."""
+        ...
+
+    def close(self) -> Sequence[str]:
+        """Give the rest; nothing comes after."""
+        ...
+
+
+class MapStage:
+    """Each piece by itself: decoders that look at one token, or one character, at a time."""
+
+    def __init__(self, function: Callable[[str], str]) -> None:
+        self._function = function
+
+    def push(self, piece: str) -> Sequence[str]:
+        """Map the piece."""
+        return (self._function(piece),)
+
+    def close(self) -> Sequence[str]:
+        """Nothing is ever held."""
+        return ()
+
+
+class FirstStage:
+    """Decoders that treat the first token unlike the others (Metaspace, WordPiece, no decoder)."""
+
+    def __init__(self, first: Callable[[str], str], others: Callable[[str], str]) -> None:
+        self._function = first
+        self._others = others
+
+    def push(self, piece: str) -> Sequence[str]:
+        """Map the token by its place."""
+        result = self._function(piece)
+        self._function = self._others
+        return (result,)
+
+    def close(self) -> Sequence[str]:
+        """Nothing is ever held."""
+        return ()
+
+
+class LastStage:
+    """Decoders that treat the last token unlike the others (BPEDecoder): one token is held."""
+
+    def __init__(self, others: Callable[[str], str], last: Callable[[str], str]) -> None:
+        self._others = others
+        self._last = last
+        self._held: str | None = None
+
+    def push(self, piece: str) -> Sequence[str]:
+        """Give the token before this one."""
+        held, self._held = self._held, piece
+        return () if held is None else (self._others(held),)
+
+    def close(self) -> Sequence[str]:
+        """Give the last token."""
+        held, self._held = self._held, None
+        return () if held is None else (self._last(held),)
+
+
+class DistinctStage:
+    """Drops a token equal to the one before it, then maps the rest and drops empty results (CTC)."""
+
+    def __init__(self, function: Callable[[str], str]) -> None:
+        self._function = function
+        self._previous: str | None = None
+
+    def push(self, piece: str) -> Sequence[str]:
+        """Map the token unless it repeats."""
+        if piece == self._previous:
+            return ()
+        self._previous = piece
+        text = self._function(piece)
+        return (text,) if text else ()
+
+    def close(self) -> Sequence[str]:
+        """Nothing is ever held."""
+        return ()
+
+
+class ByteFallbackStage:
+    """Runs of ``<0xNN>`` tokens become the characters they spell.
+
+    A run is read all or nothing: if its bytes are not UTF-8 as a whole, each byte of it becomes one
+    U+FFFD. So a run is held until another token ends it, or until it can't become UTF-8 any more.
+    """
+
+    def __init__(self) -> None:
+        self._run = bytearray()
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._broken = False
+
+    def push(self, piece: str) -> Sequence[str]:
+        """Collect a byte, or end the run and pass the token on."""
+        byte = _fallback_byte(piece)
+        if byte is None:
+            return (*self._end_run(), piece) if self._run or self._broken else (piece,)
+        if self._broken:
+            return (_REPLACEMENT,)
+        self._run.append(byte)
+        try:
+            self._decoder.decode(bytes((byte,)))
+        except UnicodeDecodeError:
+            self._broken = True
+            return self._give_up()
+        return ()
+
+    def close(self) -> Sequence[str]:
+        """End the run at the end of the text."""
+        return self._end_run()
+
+    def _end_run(self) -> Sequence[str]:
+        self._broken = False
+        self._decoder.reset()
+        try:
+            text = self._run.decode()
+        except UnicodeDecodeError:
+            return self._give_up()
+        self._run.clear()
+        return (text,) if text else ()
+
+    def _give_up(self) -> Sequence[str]:
+        length = len(self._run)
+        self._run.clear()
+        return (_REPLACEMENT * length,)
+
+
+class ByteLevelStage:
+    """Tokens of a byte-level vocabulary to text: their bytes in a row, decoded as UTF-8.
+
+    What is not UTF-8 becomes U+FFFD, one for each longest start of a character that leads nowhere.
+    """
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def push(self, piece: str) -> Sequence[str]:
+        """Give the characters that are complete."""
+        return (self._decoder.decode(token_bytes(piece)),)
+
+    def close(self) -> Sequence[str]:
+        """A character cut short becomes U+FFFD."""
+        return (self._decoder.decode(b"", final=True),)
+
+
+class StripTextStage:
+    """Strips up to ``start`` and ``stop`` characters equal to ``content`` from the ends of the text."""
+
+    def __init__(self, content: str, *, start: int, stop: int) -> None:
+        self._content = content
+        self._start = start
+        self._stop = stop
+        self._held = 0  # trailing characters equal to content that may still be the end of the text
+
+    def push(self, piece: str) -> Sequence[str]:
+        """Strip the start; hold back what may turn out to be the end."""
+        while self._start and piece:
+            if piece[0] != self._content:
+                self._start = 0
+                break
+            piece = piece[1:]
+            self._start -= 1
+        if not self._stop or not piece:
+            return (piece,)
+        text = self._content * self._held + piece
+        trailing = len(text) - len(text.rstrip(self._content))
+        self._held = min(trailing, self._stop)
+        return (text[: len(text) - self._held],)
+
+    def close(self) -> Sequence[str]:
+        """What is held is the end of the text, which is stripped."""
+        return ()
+
+
+class ReplaceTextStage:
+    """Replaces a fixed string in the text, also where it arrives in parts."""
+
+    def __init__(self, pattern: str, content: str) -> None:
+        self._pattern = pattern
+        self._content = content
+        self._held = ""
+
+    def push(self, piece: str) -> Sequence[str]:
+        """Replace; hold back an end that may be the beginning of the pattern."""
+        *whole, rest = (self._held + piece).split(self._pattern)
+        hold = next(
+            n
+            for n in range(min(len(self._pattern) - 1, len(rest)), -1, -1)
+            if _ends_as(rest, self._pattern, n)
+        )
+        self._held = rest[len(rest) - hold :]
+        return (self._content.join([*whole, rest[: len(rest) - hold]]),)
+
+    def close(self) -> Sequence[str]:
+        """What is held was not the pattern after all."""
+        return (self._held,)
+
+
+def _ends_as(text: str, pattern: str, length: int) -> bool:
+    return text.endswith(pattern[:length])
+
+
+def _fallback_byte(token: str) -> int | None:
+    match = _BYTE_TOKEN.fullmatch(token)
+    return int(match[1], 16) if match else None

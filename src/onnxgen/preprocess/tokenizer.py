@@ -1,0 +1,236 @@
+"""`Tokenizer`: text to ids and back, from the ``tokenizer.json`` of a model folder."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnxgen.errors import TokenIdError, TokenizerError
+from onnxgen.foundations.files import check_file, read_json
+from onnxgen.preprocess.tokenizer_settings import TokenizerSettings, read_tokenizer_settings
+
+if TYPE_CHECKING:
+    import tokenizers
+
+
+class Tokenizer:
+    """Text to token ids and back, safe to use from several threads.
+
+    What the tokenizer does is decided by the content of ``tokenizer.json`` alone; the class name that
+    ``tokenizer_config.json`` may hold is not looked at.
+    """
+
+    def __init__(
+        self,
+        backend: tokenizers.Tokenizer,
+        *,
+        folder: Path,
+        settings: TokenizerSettings,
+        model_vocab_size: int | None = None,
+    ) -> None:
+        # Files may ship with the truncation and padding of somebody's training run.
+        backend.no_truncation()
+        backend.no_padding()
+        self.folder = folder
+        self._backend = backend
+        self._settings = settings
+        self._model_vocab_size = model_vocab_size or 0
+        self._plain_backend: tokenizers.Tokenizer | None = None
+        self._plain_lock = threading.Lock()
+        added = backend.get_added_tokens_decoder()
+        self.special_ids: frozenset[int] = frozenset(i for i, token in added.items() if token.special)
+        self._prefix_ids, self._suffix_ids = self._ids_to_add()
+
+    @classmethod
+    def from_folder(cls, folder: str | Path, *, model_vocab_size: int | None = None) -> Tokenizer:
+        """Load the tokenizer of a model folder.
+
+        Args:
+            folder: Folder with ``tokenizer.json`` and, optionally, ``tokenizer_config.json`` and
+                ``special_tokens_map.json``.
+            model_vocab_size: Rows of the model's embedding where that is more than the tokenizer has
+                tokens. The ids in between decode to nothing.
+
+        Raises:
+            TokenizerError: ``tokenizer.json`` is missing, broken or of an unknown kind.
+        """
+        folder = Path(folder)
+        path = folder / "tokenizer.json"
+        if not path.exists():
+            raise TokenizerError(_missing_message(folder))
+        check_file(path, error=TokenizerError)
+        settings = read_tokenizer_settings(folder)
+        return cls(_load(path), folder=folder, settings=settings, model_vocab_size=model_vocab_size)
+
+    @cached_property
+    def vocab_size(self) -> int:
+        """One more than the largest id that is a token; the model may have more rows than that."""
+        size = self._backend.get_vocab_size(with_added_tokens=True)
+        highest = max((i for i in self._backend.get_added_tokens_decoder()), default=-1)
+        if highest < size and self._backend.id_to_token(size) is None and self._is_dense(size):
+            return size
+        return max(self._backend.get_vocab(with_added_tokens=True).values(), default=-1) + 1
+
+    @property
+    def bos_token(self) -> str | None:
+        """Text of the token that begins a sequence, if the folder names one."""
+        return self.special_tokens.get("bos_token")
+
+    @property
+    def eos_token(self) -> str | None:
+        """Text of the token that ends a sequence, if the folder names one."""
+        return self.special_tokens.get("eos_token")
+
+    @property
+    def pad_token(self) -> str | None:
+        """Text of the padding token, if the folder names one."""
+        return self.special_tokens.get("pad_token")
+
+    @cached_property
+    def special_tokens(self) -> dict[str, str]:
+        """Texts of the special tokens the folder names, by ``bos_token``, ``eos_token``, ``unk_token``, ..."""
+        return dict(self._settings.special_tokens)
+
+    @property
+    def backend(self) -> tokenizers.Tokenizer:
+        """The object of the ``tokenizers`` library behind this one. Do not change it."""
+        return self._backend
+
+    @cached_property
+    def decoder_spec(self) -> Mapping[str, Any] | None:
+        """The ``decoder`` section of ``tokenizer.json``, or None where there is none."""
+        decoder = self._backend.decoder
+        return None if decoder is None else json.loads(decoder.__getstate__())
+
+    def encode(self, text: str, *, add_special_tokens: bool = False, parse_special: bool = True) -> list[int]:
+        """Turn text into ids.
+
+        Args:
+            text: Any text; lone surrogates are read as U+FFFD.
+            add_special_tokens: Add what the tokenizer puts around a sequence: the post-processor of
+                ``tokenizer.json``, or, where that adds nothing, ``add_bos_token`` and ``add_eos_token``.
+            parse_special: With False the text of special tokens (``<|im_end|>`` and the like) is encoded as
+                the text it is. Added tokens that are not special are found in either case.
+        """
+        return self.encode_batch([text], add_special_tokens=add_special_tokens, parse_special=parse_special)[
+            0
+        ]
+
+    def encode_batch(
+        self, texts: Sequence[str], *, add_special_tokens: bool = False, parse_special: bool = True
+    ) -> list[list[int]]:
+        """Turn several texts into ids, each as `encode` does; lists keep their own lengths."""
+        backend = self._backend if parse_special else self._plain()
+        clean = [_without_surrogates(text) for text in texts]
+        encodings = backend.encode_batch_fast(clean, add_special_tokens=add_special_tokens)
+        if add_special_tokens:
+            return [[*self._prefix_ids, *encoding.ids, *self._suffix_ids] for encoding in encodings]
+        return [encoding.ids for encoding in encodings]
+
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
+        """Turn ids into text; bytes that are not UTF-8 become U+FFFD.
+
+        Raises:
+            TokenIdError: An id is outside the vocabulary.
+        """
+        checked = [self.check_id(i) for i in ids]
+        return self._backend.decode(checked, skip_special_tokens=skip_special_tokens)
+
+    def decode_batch(
+        self, sequences: Iterable[Iterable[int]], *, skip_special_tokens: bool = True
+    ) -> list[str]:
+        """Turn several sequences of ids into texts, each as `decode` does."""
+        return [self.decode(ids, skip_special_tokens=skip_special_tokens) for ids in sequences]
+
+    def check_id(self, token_id: int) -> int:
+        """Give the id back as an ``int``.
+
+        Raises:
+            TokenIdError: The id is outside the vocabulary.
+        """
+        token_id = int(token_id)
+        limit = max(self.vocab_size, self._model_vocab_size)
+        if not 0 <= token_id < limit:
+            raise TokenIdError(
+                f"token id {token_id} is outside the vocabulary of {self.folder}: ids go from 0 to {limit - 1}"
+            )
+        return token_id
+
+    def token_to_id(self, token: str) -> int | None:
+        """Id of a token by its exact text in the vocabulary, or None."""
+        return self._backend.token_to_id(token)
+
+    def id_to_token(self, token_id: int) -> str | None:
+        """Text of a token in the vocabulary (not decoded), or None for an id without a token."""
+        return self._backend.id_to_token(token_id) if 0 <= token_id < 2**32 else None
+
+    def _is_dense(self, size: int) -> bool:
+        id_to_token = self._backend.id_to_token
+        return all(id_to_token(i) is not None for i in range(size))
+
+    def _ids_to_add(self) -> tuple[list[int], list[int]]:
+        if self._backend.num_special_tokens_to_add(is_pair=False):
+            return [], []
+        return (
+            self._named_ids(self._settings.add_bos, self.bos_token),
+            self._named_ids(self._settings.add_eos, self.eos_token),
+        )
+
+    def _named_ids(self, wanted: bool | None, token: str | None) -> list[int]:
+        token_id = self.token_to_id(token) if wanted and token is not None else None
+        return [] if token_id is None else [token_id]
+
+    def _plain(self) -> tokenizers.Tokenizer:
+        # Whether special tokens are found in text is a state of the library's object, and other threads
+        # may be encoding with that one: keep a second object for the other state.
+        with self._plain_lock:
+            if self._plain_backend is None:
+                import tokenizers
+
+                plain = tokenizers.Tokenizer.from_str(self._backend.to_str())
+                plain.encode_special_tokens = True
+                self._plain_backend = plain
+            return self._plain_backend
+
+
+def _load(path: Path) -> tokenizers.Tokenizer:
+    import tokenizers
+
+    try:
+        return tokenizers.Tokenizer.from_buffer(path.read_bytes())
+    except OSError as cause:
+        raise TokenizerError(f"{path} cannot be read: {cause}") from cause
+    except Exception as cause:
+        read_json(path, error=TokenizerError)  # says where, if it is not JSON at all
+        raise TokenizerError(
+            f"{path} is JSON, but not a tokenizer this version can read (tokenizers {tokenizers.__version__}): {cause}; "
+            "fetch it again, or upgrade the tokenizers package"
+        ) from cause
+
+
+def _missing_message(folder: Path) -> str:
+    if not folder.is_dir():
+        return f"{folder} is not a folder, so there is no tokenizer.json in it"
+    found = sorted(
+        name
+        for name in ("tokenizer.model", "spiece.model", "vocab.json", "tekken.json")
+        if (folder / name).exists()
+    )
+    if not found:
+        return f"{folder} has no tokenizer.json; copy the one of the original model into it"
+    return (
+        f"{folder} has {', '.join(found)}, but no tokenizer.json; convert it once where transformers is installed: "
+        f"AutoTokenizer.from_pretrained({str(folder)!r}).save_pretrained({str(folder)!r})"
+    )
+
+
+def _without_surrogates(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

@@ -1,0 +1,220 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import AddedToken, Regex, decoders, models
+from tokenizers import Tokenizer as Backend
+
+from onnxgen.errors import StateError, TokenIdError
+from onnxgen.preprocess.byte_alphabet import BYTE_OF_CHARACTER, CHARACTER_OF_BYTE
+from onnxgen.preprocess.detokenizer import IncrementalDetokenizer
+from onnxgen.preprocess.tokenizer import Tokenizer
+
+HOLES = 3  # rows of the model without a token
+
+
+def make_tokenizer(tmp_path, tokens, decoder, *, added=(), special=("<|end|>", "<s>")):
+    backend = Backend(models.BPE({token: i for i, token in enumerate(tokens)}, []))
+    if decoder is not None:
+        backend.decoder = decoder
+    backend.add_special_tokens([AddedToken(t, normalized=False) for t in special])
+    backend.add_tokens([AddedToken(t, normalized=False) for t in added])
+    backend.save(str(tmp_path / "tokenizer.json"))
+    size = backend.get_vocab_size()
+    return Tokenizer.from_folder(tmp_path, model_vocab_size=size + HOLES)
+
+
+BYTES = list(CHARACTER_OF_BYTE.values())
+FALLBACK = [f"<0x{b:02X}>" for b in range(256)]
+PIECES = [
+    "▁",
+    "▁▁",
+    "▁the",
+    "a",
+    "b▁c",
+    "你",
+    " ",
+    "  x ",
+    "##ing",
+    "##",
+    ".",
+    "▁.",
+    " n't",
+    "do",
+    "|",
+    "<pad>",
+    "low</w>",
+    "er</w>",
+    "aaa",
+    "aab",
+    "<0x+5>",
+    "<0xZZ>",
+    "<0x4g>",
+]
+LLAMA = decoders.Sequence(
+    [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+)
+GEMMA = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+
+KINDS = {
+    "byte_level": ([*BYTES, "hello", "Ġworld", "ĠðŁĺ", "ĠÐ¿ÑĢ"], decoders.ByteLevel()),
+    "llama": ([*FALLBACK, *PIECES], LLAMA),
+    "gemma": ([*FALLBACK, *PIECES], GEMMA),
+    "metaspace": (PIECES, decoders.Metaspace()),
+    "metaspace_never": (PIECES, decoders.Metaspace(prepend_scheme="never")),
+    "metaspace_fallback": (
+        [*FALLBACK, *PIECES],
+        decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()]),
+    ),
+    "word_piece": (PIECES, decoders.WordPiece()),
+    "word_piece_plain": (PIECES, decoders.WordPiece(cleanup=False)),
+    "bpe_suffix": (PIECES, decoders.BPEDecoder()),
+    "ctc": (PIECES, decoders.CTC()),
+    "none": (PIECES, None),
+    "fuse_then_strip": (
+        PIECES,
+        decoders.Sequence([decoders.Fuse(), decoders.Replace("aab", "X"), decoders.Strip("a", 2, 0)]),
+    ),
+    "regex": (PIECES, decoders.Sequence([decoders.Replace(Regex("[a▁]+"), "_"), decoders.Fuse()])),
+    "fused_metaspace": (PIECES, decoders.Sequence([decoders.Fuse(), decoders.Metaspace()])),
+    "fused_regex": (PIECES, decoders.Sequence([decoders.Fuse(), decoders.Replace(Regex("a+b"), "<>")])),
+    "byte_level_then_replace": (
+        BYTES,
+        decoders.Sequence([decoders.ByteLevel(), decoders.Replace("ab", "é")]),
+    ),
+}
+STREAMS = [kind for kind in KINDS if kind != "fused_regex"]
+ADDED = ("<think>", "é", "日本", " spaced ")
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def tokenizer(request, tmp_path_factory):
+    tokens, decoder = KINDS[request.param]
+    return make_tokenizer(tmp_path_factory.mktemp("t"), tokens, decoder, added=ADDED)
+
+
+def stream(tokenizer, ids, **options):
+    detokenizer = IncrementalDetokenizer(tokenizer, **options)
+    return [detokenizer.push(i) for i in ids] + [detokenizer.flush()]
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_deltas_add_up_to_the_one_shot_decode(tokenizer, data):
+    limit = tokenizer.vocab_size + HOLES
+    some = st.integers(0, limit - 1)
+    few = st.lists(some, min_size=1, max_size=6).flatmap(
+        lambda pool: st.lists(st.sampled_from(pool), max_size=40)
+    )
+    ids = data.draw(st.one_of(st.lists(some, max_size=40), few))
+    skip = data.draw(st.booleans())
+    deltas = stream(tokenizer, ids, skip_special_tokens=skip)
+    text = tokenizer.decode(ids, skip_special_tokens=skip)
+    assert "".join(deltas) == text
+    assert "".join(deltas).count("�") == sum(d.count("�") for d in deltas)
+
+
+@settings(max_examples=60, deadline=None)
+@given(text=st.text(max_size=20), junk=st.binary(max_size=6), cut=st.integers(0, 30))
+def test_text_and_bytes_cut_anywhere(tmp_path_factory, text, junk, cut):
+    for kind in ("byte_level", "llama"):
+        tokens, decoder = KINDS[kind]
+        tokenizer = _cached(tmp_path_factory, kind, tokens, decoder)
+        data = (text.encode() + junk + text.encode())[:cut]
+        spell = CHARACTER_OF_BYTE.__getitem__ if kind == "byte_level" else FALLBACK.__getitem__
+        ids = [tokenizer.token_to_id(spell(b)) for b in data]
+        assert "".join(stream(tokenizer, ids)) == tokenizer.decode(ids)
+
+
+_CACHE = {}
+
+
+def _cached(tmp_path_factory, kind, tokens, decoder):
+    if kind not in _CACHE:
+        _CACHE[kind] = make_tokenizer(tmp_path_factory.mktemp(kind), tokens, decoder)
+    return _CACHE[kind]
+
+
+def test_multi_byte_characters_come_out_whole(tmp_path):
+    tokenizer = make_tokenizer(tmp_path, BYTES, decoders.ByteLevel())
+    text = "Repeat: 😀é 안"
+    ids = [BYTES.index(CHARACTER_OF_BYTE[b]) for b in text.encode()]
+    deltas = stream(tokenizer, ids)
+    assert "".join(deltas) == text
+    assert not any("�" in delta for delta in deltas)
+    assert deltas[11] == "😀" and deltas[8:11] == ["", "", ""]
+
+
+def test_a_character_cut_short_is_replaced_at_the_end(tmp_path):
+    tokenizer = make_tokenizer(tmp_path, BYTES, decoders.ByteLevel())
+    ids = [BYTES.index(CHARACTER_OF_BYTE[b]) for b in b"\x80x\xf0\x9f"]
+    assert stream(tokenizer, ids) == ["�", "x", "", "", "�"]
+
+
+def test_a_run_of_fallback_bytes_is_all_or_nothing(tmp_path):
+    tokenizer = make_tokenizer(tmp_path, [*FALLBACK, "a"], GEMMA)
+    assert stream(tokenizer, [*"你".encode(), 256]) == ["", "", "", "你a", ""]
+    assert stream(tokenizer, [*"你".encode(), 0xFF, 0x41, 256]) == ["", "", "", "����", "�", "a", ""]
+
+
+def test_the_leading_space_of_the_first_piece_goes(tmp_path):
+    tokenizer = make_tokenizer(tmp_path, ["▁These", "▁atoms", "▁"], LLAMA)
+    assert stream(tokenizer, [0, 1, 2, 2, 1]) == ["These", " atoms", " ", " ", " atoms", ""]
+
+
+def test_the_end_can_be_stripped_too(tmp_path):
+    # The library panics where less text than the strip length is left, so this one is not compared.
+    decoder = decoders.Sequence([decoders.Fuse(), decoders.Strip("a", 0, 2)])
+    tokenizer = make_tokenizer(tmp_path, ["a", "b", "aaa"], decoder)
+    assert stream(tokenizer, [1, 0, 1, 2, 0]) == ["b", "", "ab", "a", "a", ""]
+    assert tokenizer.decode([1, 0, 1, 2, 0]) == "babaa"
+
+
+@pytest.mark.parametrize("kind", STREAMS)
+def test_text_is_given_while_tokens_come(tmp_path, kind):
+    tokens, decoder = KINDS[kind]
+    tokenizer = make_tokenizer(tmp_path, tokens, decoder)
+    letter = tokenizer.token_to_id("a")
+    other = tokenizer.token_to_id("do" if "do" in tokens else "b")
+    letter = letter if letter is not None else tokenizer.token_to_id("b▁c")
+    deltas = stream(tokenizer, [letter, other] * 20)
+    assert len("".join(deltas[:-1])) >= len("".join(deltas)) - 3
+
+
+def test_special_tokens_are_kept_on_request(tmp_path):
+    tokenizer = make_tokenizer(tmp_path, BYTES, decoders.ByteLevel())
+    end = tokenizer.token_to_id("<|end|>")
+    assert stream(tokenizer, [end]) == ["", ""]
+    assert stream(tokenizer, [end], skip_special_tokens=False) == ["<|end|>", ""]
+
+
+def test_every_id_alone(tokenizer):
+    for i in range(tokenizer.vocab_size + HOLES):
+        assert "".join(stream(tokenizer, [i])) == tokenizer.decode([i])
+
+
+def test_ids_outside_the_vocabulary_are_named(tokenizer):
+    detokenizer = IncrementalDetokenizer(tokenizer)
+    limit = tokenizer.vocab_size + HOLES
+    for bad in (-1, limit, 2**40):
+        with pytest.raises(TokenIdError, match=f"{bad} .* 0 to {limit - 1}"):
+            detokenizer.push(bad)
+    assert detokenizer.flush() == tokenizer.decode([])
+
+
+def test_push_after_flush_is_refused(tokenizer):
+    detokenizer = IncrementalDetokenizer(tokenizer)
+    detokenizer.flush()
+    assert detokenizer.flush() == ""
+    with pytest.raises(StateError, match="new one"):
+        detokenizer.push(0)
+
+
+def test_the_byte_alphabet_is_the_libraries(tmp_path):
+    from tokenizers import pre_tokenizers
+
+    assert set(BYTE_OF_CHARACTER) == set(pre_tokenizers.ByteLevel.alphabet())
+    assert sorted(BYTE_OF_CHARACTER.values()) == list(range(256))
+    whole = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    for char in "aé安😀\n \x00":
+        mapped = whole.pre_tokenize_str(char)[0][0]
+        assert bytes(BYTE_OF_CHARACTER[c] for c in mapped) == char.encode()

@@ -1,0 +1,271 @@
+"""`Batch`: a fixed set of sequences and the cache that holds them, kept up to date over the seam.
+
+A row's tokens and what the cache holds of them are two lengths::
+
+    tokens   [ t0 t1 t2 t3 t4 t5 t6 ]        what the sequence is
+    cached   [ t0 t1 t2 t3 ]                 what the backend has seen
+    pending                  [ t4 t5 t6 ]    what `Batch.forward` runs, in chunks; then ``logits`` is set
+
+Appending and rewinding change the first only; the second follows when logits are wanted. So a step that
+fails has changed no sequence, and a backend that cannot rewind is handled by setting ``cached`` to 0.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onnxgen.backends.base import Backend, KVCache, SequenceInput, pack_step
+from onnxgen.engine.tokens import TokenBuffer
+from onnxgen.errors import BackendError, ContextLengthError, StateError, TokenIdError
+
+logger = logging.getLogger(__name__)
+
+Float32Array = npt.NDArray[np.float32]
+
+
+@dataclass(slots=True)
+class _Row:
+    tokens: TokenBuffer = field(default_factory=TokenBuffer)
+    cached: int = 0
+    # which side of the rotary switch the cached keys were computed on
+    long: bool = False
+    # of the token after the last one, or None when they must be computed
+    logits: Float32Array | None = None
+
+
+class Batch:
+    """A fixed number of sequences over one backend, with one cache of their own.
+
+    Not safe to use from several threads at once.
+
+    Args:
+        backend: Executes the steps; stays the caller's.
+        num_rows: Number of sequences.
+        max_tokens: The longest any of them may become, in tokens.
+        chunk_tokens: The most prompt tokens that one step processes.
+        rope_switch_length: See `DecoderModel.rope_switch_length`.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        num_rows: int,
+        max_tokens: int,
+        chunk_tokens: int,
+        rope_switch_length: int | None = None,
+    ) -> None:
+        assert num_rows > 0 and max_tokens > 0 and chunk_tokens > 0
+        self._backend = backend
+        self._rows = [_Row() for _ in range(num_rows)]
+        self._max_tokens = max_tokens
+        self._chunk_tokens = chunk_tokens
+        self._rope_switch = rope_switch_length
+        self._cache: KVCache | None = None
+        self._capacity = 0
+        self._closed = False
+
+    @property
+    def num_rows(self) -> int:
+        """Number of sequences."""
+        return len(self._rows)
+
+    @property
+    def max_tokens(self) -> int:
+        """The longest a sequence may become, in tokens."""
+        return self._max_tokens
+
+    @property
+    def cache_bytes(self) -> int:
+        """Memory held by the cache; 0 before the first step."""
+        return self._cache.num_bytes if self._cache else 0
+
+    def length(self, row: int) -> int:
+        """Number of tokens of a sequence."""
+        return len(self._rows[row].tokens)
+
+    def cached(self, row: int) -> int:
+        """How many of a sequence's tokens need not be computed again."""
+        return self._rows[row].cached
+
+    def tokens(self, row: int) -> npt.NDArray[np.int64]:
+        """Token ids of a sequence: a view, valid until the sequence changes."""
+        return self._rows[row].tokens.view()
+
+    def extend(self, row: int, ids: Sequence[int] | npt.NDArray[np.integer[Any]]) -> None:
+        """Append tokens to a sequence; nothing is computed yet.
+
+        Raises:
+            TokenIdError: An id is outside the vocabulary.
+            ContextLengthError: The sequence would become longer than ``max_tokens``.
+        """
+        if len(ids) == 0:
+            return
+        array = np.asarray(ids)
+        bad = (array < 0) | (array >= self._backend.vocab_size)
+        if bad.any():
+            at = int(np.argmax(bad))
+            raise TokenIdError(f"token id {array[at]} at {at} is outside [0, {self._backend.vocab_size})")
+        tokens = self._rows[row].tokens
+        if len(tokens) + len(array) > self._max_tokens:
+            raise ContextLengthError(
+                f"{len(array)} tokens after {len(tokens)} do not fit the maximum of {self._max_tokens} tokens"
+            )
+        tokens.extend(array)
+        self._rows[row].logits = None
+
+    def truncate(self, row: int, length: int) -> None:
+        """Rewind a sequence to its first ``length`` tokens. Continuing equals never having gone further."""
+        state = self._rows[row]
+        if length == len(state.tokens):
+            return
+        state.tokens.truncate(length)
+        state.logits = None
+        self._forget(state, length)
+
+    def set_logits(self, row: int, logits: Float32Array) -> None:
+        """Replace the logits ``[vocab]`` of the token after a sequence's last one."""
+        self._rows[row].logits = logits
+
+    @contextlib.contextmanager
+    def transaction(self) -> Generator[None]:
+        """Take back what the block appended to the sequences when it raises. It must not rewind them."""
+        saved = [(len(r.tokens), r.cached, r.logits) for r in self._rows]
+        try:
+            yield
+        except BaseException:
+            for row, (length, cached, logits) in zip(self._rows, saved, strict=True):
+                row.tokens.truncate(length)
+                self._forget(row, cached)
+                row.logits = logits
+            raise
+
+    def forward(self, rows: Sequence[int]) -> Float32Array:
+        """Logits of the token after the last one, for some of the sequences.
+
+        Runs what the cache lacks; rows that are up to date cost nothing.
+
+        Returns:
+            float32 ``[rows, vocab]``, a new array.
+
+        Raises:
+            StateError: A sequence has no tokens, or the batch is closed.
+            BackendError: A step failed. The sequences are as they were.
+        """
+        if self._closed:
+            raise StateError("the sequences were closed")
+        states = [self._rows[i] for i in rows]
+        pending = [(i, r) for i, r in zip(rows, states, strict=True) if r.logits is None]
+        for i, row in pending:
+            if not len(row.tokens):
+                raise StateError(f"sequence {i} has no tokens; append some first")
+        if pending:
+            self._reserve(max(len(r.tokens) for _, r in pending))
+        for _, row in pending:
+            self._prepare(row)
+        while pending:
+            self._step(pending)
+            pending = [(i, r) for i, r in pending if r.logits is None]
+        return np.stack([r.logits for r in states if r.logits is not None])
+
+    def close(self) -> None:
+        """Release the cache. Calling it twice is harmless."""
+        self._closed = True
+        if self._cache is not None:
+            self._cache.close()
+            self._cache = None
+
+    def _forget(self, row: _Row, cached: int) -> None:
+        """Let the cache hold at most ``cached`` tokens of a row."""
+        if row.cached > cached:
+            row.cached = cached if self._backend.capabilities.rewind else 0
+
+    def _is_long(self, length: int) -> bool:
+        return self._rope_switch is not None and length > self._rope_switch
+
+    def _prepare(self, row: _Row) -> None:
+        """Make sure that the last token is among those to run, and that all use the same rotary factors."""
+        length = len(row.tokens)
+        self._forget(row, length - 1)
+        if row.long != self._is_long(length):
+            row.long = self._is_long(length)
+            row.cached = 0
+
+    def _step(self, pending: Sequence[tuple[int, _Row]]) -> None:
+        """Run one step: every row that lacks a single token, then chunks of the others while there is room."""
+        # the graph picks its rotary factors once per step, so both kinds never meet in one
+        together = [(i, r) for i, r in pending if r.long == pending[0][1].long]
+        together.sort(key=lambda entry: len(entry[1].tokens) - entry[1].cached > 1)  # stable
+        room = self._chunk_tokens
+        parts: list[tuple[_Row, int]] = []
+        inputs: list[SequenceInput] = []
+        for i, row in together:
+            left = len(row.tokens) - row.cached
+            if left > 1 and room <= 0:
+                break
+            count = self._chunk(row, left, room)
+            room -= count
+            parts.append((row, count))
+            inputs.append(
+                SequenceInput(
+                    token_ids=row.tokens.view()[row.cached : row.cached + count],
+                    context_len=row.cached,
+                    blocks=self._blocks(i),
+                    logits="last" if count == left else "none",
+                )
+            )
+        assert self._cache is not None
+        logits = iter(self._backend.execute(pack_step(inputs), self._cache).logits)
+        for row, count in parts:
+            row.cached += count
+            if row.cached == len(row.tokens):
+                row.logits = next(logits)
+
+    def _chunk(self, row: _Row, left: int, room: int) -> int:
+        """How many of a row's ``left`` tokens the next step runs."""
+        count = min(left, max(room, 1))
+        if row.long and row.cached == 0:
+            # a first chunk that ends before the switch would be computed with the other factors
+            assert self._rope_switch is not None
+            count = max(count, min(left, self._rope_switch + 1))
+        return count
+
+    def _blocks(self, row: int) -> Sequence[int]:
+        assert self._cache is not None
+        each = self._cache.geometry.num_blocks // len(self._rows)
+        if not self._backend.capabilities.paged:
+            return (row,)
+        return range(row * each, (row + 1) * each)
+
+    def _reserve(self, num_tokens: int) -> None:
+        """Have a cache that holds ``num_tokens`` tokens of every row.
+
+        All of ``max_tokens`` if the memory is there, else what is, and more when it is needed: sequences that
+        were cached are then computed again.
+        """
+        if num_tokens <= self._capacity:
+            return
+        if self._cache is not None:
+            self._cache.close()
+            self._cache, self._capacity = None, 0
+            for row in self._rows:
+                row.cached = 0
+        capacity = self._max_tokens
+        while True:
+            try:
+                self._cache = self._backend.create_cache(num_seqs=len(self._rows), num_tokens=capacity)
+            except BackendError as error:
+                if capacity <= num_tokens:
+                    raise
+                logger.info("cache of %d tokens refused (%s), trying less", capacity, error)
+                capacity = max(num_tokens, capacity // 2)
+            else:
+                self._capacity = capacity
+                return

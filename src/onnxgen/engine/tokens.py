@@ -1,0 +1,43 @@
+"""`TokenBuffer`: the token ids of one sequence, in an array that grows and shrinks at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+_FIRST_CAPACITY = 64
+
+
+class TokenBuffer:
+    """Token ids of one sequence. Appending costs amortized constant time."""
+
+    __slots__ = ("_data", "_length")
+
+    def __init__(self) -> None:
+        self._data = np.empty(_FIRST_CAPACITY, np.int64)
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def view(self) -> npt.NDArray[np.int64]:
+        """The ids, int64 ``[len]``: a view that the next change may invalidate."""
+        return self._data[: self._length]
+
+    def extend(self, ids: Sequence[int] | npt.NDArray[np.integer[Any]]) -> None:
+        """Append ids."""
+        end = self._length + len(ids)
+        if end > self._data.shape[0]:
+            grown = np.empty(max(end, 2 * self._data.shape[0]), np.int64)
+            grown[: self._length] = self._data[: self._length]
+            self._data = grown
+        self._data[self._length : end] = ids
+        self._length = end
+
+    def truncate(self, length: int) -> None:
+        """Keep the first ``length`` ids."""
+        assert 0 <= length <= self._length
+        self._length = length

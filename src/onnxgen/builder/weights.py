@@ -70,6 +70,10 @@ class WeightSource(Protocol):
         """Shape of a tensor, without reading it."""
         ...
 
+    def stored_type(self, name: str) -> str:
+        """What the checkpoint calls the type a tensor is stored in: ``BF16``, ``F32``, ``Q4_K``."""
+        ...
+
     def load(self, name: str) -> npt.NDArray[Any]:
         """Read a tensor as it is stored (float32, float16 or bfloat16), dequantized to float32 if it is not.
 

@@ -1,0 +1,153 @@
+"""Attention: projections, head norms, and `GroupQueryAttention` with the rotation inside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from onnxgen.builder.emitter.context import BATCH, PAST, SEQUENCE, TOTAL, Emission
+from onnxgen.builder.emitter.graph_builder import CONTRIB
+from onnxgen.builder.emitter.linear import project
+from onnxgen.builder.emitter.mask import Lengths
+from onnxgen.builder.emitter.norms import norm, norm_weight
+from onnxgen.builder.emitter.rope import RopeTable
+from onnxgen.builder.matrices import Rows
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionInputs:
+    """What the attention of all layers shares: lengths, rotary tables, and one pair of caches each."""
+
+    lengths: Lengths
+    tables: list[RopeTable]
+    past: list[tuple[ir.Value, ir.Value]]
+
+
+def declare_past(emission: Emission) -> list[tuple[ir.Value, ir.Value]]:
+    """Declare the caches ``past_key_values.N.key`` and ``.value`` of all layers."""
+    spec, graph = emission.spec, emission.graph
+    shape = [BATCH, spec.kv_heads, PAST, spec.head_dim]
+    return [
+        (
+            graph.input(f"past_key_values.{index}.key", graph.activation, shape),
+            graph.input(f"past_key_values.{index}.value", graph.activation, shape),
+        )
+        for index in range(len(spec.layers))
+    ]
+
+
+def attend(emission: Emission, index: int, x: ir.Value, shared: AttentionInputs) -> ir.Value:
+    """Attention of a layer over its normed input ``[batch, seq, hidden]``; declares ``present.N``."""
+    spec, graph = emission.spec, emission.graph
+    path = f"/model/layers.{index}/attn"
+    query, key, value = _query_key_value(emission, index, x)
+    layer = spec.layers[index]
+    table = shared.tables[layer.rope]
+    past_key, past_value = shared.past[index]
+    cache = (graph.activation, [BATCH, spec.kv_heads, TOTAL, spec.head_dim])
+    attended, present_key, present_value = graph.nodes(
+        path,
+        "GroupQueryAttention",
+        [
+            query,
+            key,
+            value,
+            past_key,
+            past_value,
+            shared.lengths.seqlens_k,
+            shared.lengths.total,
+            table.cos,
+            table.sin,
+        ],
+        [(graph.activation, emission.stream(spec.query_width)), cache, cache],
+        domain=CONTRIB,
+        num_heads=spec.heads,
+        kv_num_heads=spec.kv_heads,
+        scale=spec.attention.scale,
+        do_rotary=1,
+        rotary_interleaved=0,
+        local_window_size=layer.window or -1,
+        softcap=spec.attention.softcap or 0.0,
+    )
+    graph.output(present_key, f"present.{index}.key")
+    graph.output(present_value, f"present.{index}.value")
+    bias = [f"{emission.layer(index)}self_attn.o_proj.bias"] if spec.attention.output_bias else []
+    rows = [Rows(f"{emission.layer(index)}self_attn.o_proj.weight", 0, spec.hidden, spec.hidden)]
+    return project(emission, f"{path}/o_proj", attended, rows, spec.query_width, biases=bias)[0]
+
+
+def _query_key_value(
+    emission: Emission, index: int, x: ir.Value
+) -> tuple[ir.Value, ir.Value | None, ir.Value | None]:
+    """Query, key and value; packed in the first where one matrix makes all three and no norm comes between."""
+    spec = emission.spec
+    path = f"/model/layers.{index}/attn"
+    rows, biases = _projection_rows(emission, index)
+    projected = project(
+        emission,
+        f"{path}/qkv_proj",
+        x,
+        rows,
+        spec.hidden,
+        biases=biases,
+        part_paths=[f"{path}/q_proj", f"{path}/k_proj", f"{path}/v_proj"],
+    )
+    if not spec.attention.qk_norm:
+        if len(projected) == 1:
+            return projected[0], None, None
+        query, key, value = projected
+        return query, key, value
+    query, key, value = projected if len(projected) == 3 else _split(emission, path, projected[0])
+    before = f"{emission.layer(index)}self_attn."
+    return (
+        _head_norm(emission, f"{path}/q_norm", query, f"{before}q_norm.weight", spec.heads),
+        _head_norm(emission, f"{path}/k_norm", key, f"{before}k_norm.weight", spec.kv_heads),
+        value,
+    )
+
+
+def _projection_rows(emission: Emission, index: int) -> tuple[list[Rows], list[str]]:
+    spec = emission.spec
+    before = f"{emission.layer(index)}self_attn."
+    widths = {"q_proj": spec.query_width, "k_proj": spec.kv_width, "v_proj": spec.kv_width}
+    if not spec.attention.fused_qkv:
+        rows = [Rows(f"{before}{name}.weight", 0, width, width) for name, width in widths.items()]
+        biases = [f"{before}{name}.bias" for name in widths] if spec.attention.qkv_bias else []
+        return rows, biases
+    total = sum(widths.values())
+    return [Rows(f"{before}qkv_proj.weight", 0, total, total)], []
+
+
+def _split(emission: Emission, path: str, packed: ir.Value) -> list[ir.Value]:
+    spec, graph = emission.spec, emission.graph
+    widths = [spec.query_width, spec.kv_width, spec.kv_width]
+    return graph.nodes(
+        f"{path}/qkv_proj",
+        "Split",
+        [packed, graph.integers(widths)],
+        [(graph.activation, emission.stream(width)) for width in widths],
+        axis=-1,
+    )
+
+
+def _head_norm(emission: Emission, path: str, x: ir.Value, tensor: str, heads: int) -> ir.Value:
+    """Norm each head on its own. ONNX Runtime's CPU attention does not take these weights itself."""
+    spec, graph = emission.spec, emission.graph
+    weight = norm_weight(
+        emission, tensor, spec.head_dim, name=f"{path.strip('/').replace('/', '.')}.layernorm.weight"
+    )
+    by_head = [BATCH, SEQUENCE, heads, spec.head_dim]
+    split = graph.node(
+        f"{path}/split_heads", "Reshape", [x, graph.integers([0, 0, heads, spec.head_dim])], shape=by_head
+    )
+    normed = norm(emission, path, split, weight, shape=by_head)
+    width = heads * spec.head_dim
+    return graph.node(
+        f"{path}/join_heads",
+        "Reshape",
+        [normed, graph.integers([0, 0, width])],
+        shape=emission.stream(width),
+    )

@@ -1,0 +1,70 @@
+"""``onnxgen_build.json``: what a model folder was made from and how, with the hash of every file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from onnxgen.builder.options import BuildOptions
+from onnxgen.builder.spec import DecoderSpec
+
+NAME = "onnxgen_build.json"
+"""File name of the manifest."""
+
+_CHUNK_BYTES = 1 << 20
+
+
+def manifest(
+    folder: Path,
+    spec: DecoderSpec,
+    options: BuildOptions,
+    *,
+    source: str,
+    formats: Mapping[str, int],
+    tied: bool,
+    version: str,
+) -> dict[str, Any]:
+    """The content of the manifest of a folder whose other files are all written.
+
+    Args:
+        folder: The model folder.
+        spec: What its decoder computes.
+        options: How it was built.
+        source: Name of the checkpoint.
+        formats: Storage formats to numbers of matrices.
+        tied: Whether the head is the embedding.
+        version: Version of the builder.
+    """
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {
+        "format": 1,
+        "builder": {"name": "onnxgen", "version": version},
+        "source": {"name": source, "architecture": spec.architecture},
+        "options": options.to_json(),
+        "tied_embeddings": tied,
+        "formats": dict(sorted(formats.items())),
+        "float_zero_points": count_float_zero_points(formats),
+        "files": [
+            {
+                "name": path.relative_to(folder).as_posix(),
+                "size_bytes": path.stat().st_size,
+                "sha256": _sha256(path),
+            }
+            for path in files
+        ],
+    }
+
+
+def count_float_zero_points(formats: Mapping[str, int]) -> int:
+    """How many matrices have zero points in floating point."""
+    return sum(count for name, count in formats.items() if name.endswith("float zero points"))
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,212 @@
+"""`build`: a checkpoint in, a model folder out, all or nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from onnxgen.builder import manifest as manifests
+from onnxgen.builder.families import decoder_spec
+from onnxgen.builder.genai_config import genai_config
+from onnxgen.builder.inference_metadata import inference_metadata
+from onnxgen.builder.options import BuildOptions
+from onnxgen.builder.report import BuildReport
+from onnxgen.builder.sizes import estimate_bytes
+from onnxgen.builder.spec import DecoderSpec
+from onnxgen.builder.special_tokens import SpecialTokenIds, from_folder, from_gguf
+from onnxgen.builder.tied import is_tied
+from onnxgen.builder.tokenizer_files import (
+    copy_tokenizer_files,
+    make_tokenizer_files,
+    named_tokens,
+    tokenizer_facts,
+)
+from onnxgen.builder.weights import WeightSource
+from onnxgen.errors import BuildError, CheckpointError, OptionError
+from onnxgen.foundations.files import atomic_directory, read_json
+from onnxgen.foundations.progress import SILENT, Progress
+
+MODEL = "model.onnx"
+DATA = "model.onnx.data"
+
+_OWN_FILES = ("genai_config.json", "inference_metadata.yaml", manifests.NAME)
+_SPARE_BYTES = 64 << 20  # tokenizer files and what the file system needs itself
+
+
+def build(
+    source: str | Path | WeightSource,
+    output: Path,
+    *,
+    options: BuildOptions = BuildOptions(),  # noqa: B008 - frozen
+    progress: Progress = SILENT,
+) -> BuildReport:
+    """Build a model folder.
+
+    Args:
+        source: A Hugging Face folder, a GGUF file, or an open checkpoint.
+        output: The folder to make. An existing one is replaced if it is empty or a model folder.
+        options: How to build it.
+        progress: Shows the work.
+
+    Raises:
+        ModelNotFoundError: There is no checkpoint at that path.
+        UnsupportedArchitectureError: No family knows its architecture.
+        CheckpointError: The checkpoint is broken or contradicts itself.
+        BuildError: It cannot be turned into a model folder as asked, or there is no room for it.
+        OptionError: An option does not fit the checkpoint.
+    """
+    from onnxgen.builder.sources import open_source
+
+    started = time.perf_counter()
+    _check_output(output)
+    if not isinstance(source, (str, Path)):
+        return _build(source, output, options, progress, started)
+    opened = open_source(Path(source))
+    try:
+        return _build(opened, output, options, progress, started)
+    finally:
+        opened.close()
+
+
+def _build(
+    source: WeightSource, output: Path, options: BuildOptions, progress: Progress, started: float
+) -> BuildReport:
+    spec = _fitted(decoder_spec(source), options)
+    tied = is_tied(source, spec)
+    needed = estimate_bytes(spec, options, tied=tied)
+    _check_space(output, needed)
+    with atomic_directory(output) as folder:
+        generation = _write_tokenizer(source, folder)
+        tokens = _special_tokens(source, generation, folder)
+        formats = _write_model(source, folder, spec, options, progress, tied=tied, total=needed)
+        _write_json(folder / "genai_config.json", genai_config(spec, tokens, generation, filename=MODEL))
+        _write_yaml(
+            folder / "inference_metadata.yaml",
+            inference_metadata(spec, options, generation, tokenizer=tokenizer_facts(folder)),
+        )
+        content = manifests.manifest(
+            folder,
+            spec,
+            options,
+            source=source.path.resolve().name,
+            formats=formats,
+            tied=tied,
+            version=_version(),
+        )
+        _write_json(folder / manifests.NAME, content)
+    return BuildReport(
+        output=output,
+        size_bytes=sum(path.stat().st_size for path in output.rglob("*") if path.is_file()),
+        seconds=time.perf_counter() - started,
+        architecture=spec.architecture,
+        precision=options.precision,
+        formats=formats,
+        float_zero_points=manifests.count_float_zero_points(formats),
+    )
+
+
+def _fitted(spec: DecoderSpec, options: BuildOptions) -> DecoderSpec:
+    """The specification with the options that shorten it."""
+    layers, context = len(spec.layers), spec.context
+    if options.num_layers is not None:
+        if options.num_layers > layers:
+            raise OptionError(f"num_layers={options.num_layers}, but the model has {layers} layers")
+        layers = options.num_layers
+    if options.context_length is not None:
+        if options.context_length > context:
+            raise OptionError(f"context_length={options.context_length} is longer than the model's {context}")
+        context = options.context_length
+    return dataclasses.replace(spec, layers=spec.layers[:layers], context=context)
+
+
+def _write_model(
+    source: WeightSource,
+    folder: Path,
+    spec: DecoderSpec,
+    options: BuildOptions,
+    progress: Progress,
+    *,
+    tied: bool,
+    total: int,
+) -> Mapping[str, int]:
+    import onnx_ir as ir
+
+    from onnxgen.builder.data_file import DataFile
+    from onnxgen.builder.emitter import emit_decoder
+    from onnxgen.builder.matrices import Matrices
+
+    with (
+        progress.start(f"Building {source.path.name} ({options.precision})", total=total) as task,
+        DataFile(folder / DATA, task=task) as data,
+    ):
+        model, formats = emit_decoder(
+            spec, Matrices(source, options), data, options, tied=tied, producer_version=_version()
+        )
+    (folder / MODEL).write_bytes(ir.to_proto(model).SerializeToString(deterministic=True))
+    return formats
+
+
+def _write_tokenizer(source: WeightSource, folder: Path) -> Mapping[str, Any]:
+    """Write the tokenizer files and return the generation configuration."""
+    metadata: Mapping[str, Any] | None = getattr(source, "metadata", None)
+    if metadata is not None:
+        make_tokenizer_files(metadata, folder)
+        return {}
+    copy_tokenizer_files(source.path, folder)
+    file = folder / "generation_config.json"
+    content = read_json(file, error=CheckpointError) if file.exists() else {}
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{source.path / file.name} holds no JSON object")
+    return content  # pyright: ignore[reportUnknownVariableType]
+
+
+def _special_tokens(source: WeightSource, generation: Mapping[str, Any], folder: Path) -> SpecialTokenIds:
+    metadata: Mapping[str, Any] | None = getattr(source, "metadata", None)
+    if metadata is not None:
+        return from_gguf(metadata, where=str(source.path))
+    named = {name: id_ for name, (_, id_) in named_tokens(folder).items()}
+    return from_folder(source.config, generation, named, where=str(source.path))
+
+
+def _check_output(output: Path) -> None:
+    if not output.exists():
+        return
+    if not output.is_dir():
+        raise BuildError(f"{output} is a file; name a folder for the model")
+    if any(output.iterdir()) and not any((output / name).is_file() for name in _OWN_FILES):
+        raise BuildError(
+            f"{output} holds files and is not a model folder; name another folder, or empty it first"
+        )
+
+
+def _check_space(output: Path, needed: int) -> None:
+    existing = output.resolve().parent
+    while not existing.exists():
+        existing = existing.parent
+    free = shutil.disk_usage(existing).free
+    if free < needed + _SPARE_BYTES:
+        raise BuildError(
+            f"{output} needs about {(needed + _SPARE_BYTES) / 1e6:.0f} MB, "
+            f"but {existing} has {free / 1e6:.0f} MB free"
+        )
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _write_yaml(path: Path, content: Mapping[str, Any]) -> None:
+    import yaml
+
+    text = yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def _version() -> str:
+    return importlib.metadata.version("onnxgen")

@@ -1,0 +1,100 @@
+"""Special token ids of a checkpoint, from everything in it that names some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from onnxgen.errors import CheckpointError
+
+# Tokens that end a turn in chat formats. GGUF files often name only the end of a text.
+_TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>", "<|endoftext|>", "<|eom_id|>")
+_GGUF_CONTROL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialTokenIds:
+    """Ids with a meaning.
+
+    Attributes:
+        bos: Begin of sequence, or None.
+        eos: Every id that ends an answer; the first is the one a text ends with.
+        pad: Padding.
+    """
+
+    bos: int | None
+    eos: tuple[int, ...]
+    pad: int
+
+
+def from_folder(
+    config: Mapping[str, Any], generation: Mapping[str, Any], tokenizer: Mapping[str, int], *, where: str
+) -> SpecialTokenIds:
+    """Ids of a Hugging Face folder.
+
+    Args:
+        config: ``config.json``; values of a decoder inside a larger model stand under ``text_config``.
+        generation: ``generation_config.json``, which goes first.
+        tokenizer: Ids of the tokenizer's named tokens, such as ``eos_token``.
+        where: The folder, for messages.
+
+    Raises:
+        CheckpointError: No end of sequence is named, or an id is not a number.
+    """
+    nested = config.get("text_config")
+    text = cast("Mapping[str, Any]", nested) if isinstance(nested, Mapping) else {}
+    sources = (generation, config, text)
+
+    def first(key: str, token: str) -> int | None:
+        for source in sources:
+            ids = _ids(source.get(key), key, where)
+            if ids:
+                return ids[0]
+        return tokenizer.get(token)
+
+    eos = [id_ for source in sources for id_ in _ids(source.get("eos_token_id"), "eos_token_id", where)]
+    # A chat model ends its turns with the tokenizer's end, even where the configuration names another.
+    eos += [tokenizer["eos_token"]] if "eos_token" in tokenizer else []
+    return _checked(first("bos_token_id", "bos_token"), eos, first("pad_token_id", "pad_token"), where)
+
+
+def from_gguf(metadata: Mapping[str, Any], *, where: str) -> SpecialTokenIds:
+    """Ids of a GGUF file's metadata.
+
+    Raises:
+        CheckpointError: No end of sequence is named.
+    """
+
+    def named(name: str) -> list[int]:
+        key = f"tokenizer.ggml.{name}_token_id"
+        return _ids(metadata.get(key), key, where)
+
+    eos = [*named("eos"), *named("eot"), *named("eom")]
+    tokens = metadata.get("tokenizer.ggml.tokens", ())
+    kinds = metadata.get("tokenizer.ggml.token_type", ())
+    eos += [
+        index
+        for index, (token, kind) in enumerate(zip(tokens, kinds, strict=False))
+        if int(kind) == _GGUF_CONTROL and token in _TURN_ENDS
+    ]
+    bos, pad = named("bos"), named("padding")
+    return _checked(bos[0] if bos else None, eos, pad[0] if pad else None, where)
+
+
+def _checked(bos: int | None, eos: Iterable[int], pad: int | None, where: str) -> SpecialTokenIds:
+    unique = tuple(dict.fromkeys(eos))
+    if not unique:
+        raise CheckpointError(
+            f"{where}: no end-of-sequence token; set 'eos_token_id' in config.json or generation_config.json"
+        )
+    return SpecialTokenIds(bos, unique, unique[0] if pad is None else pad)
+
+
+def _ids(value: Any, key: str, where: str) -> list[int]:
+    if value is None:
+        return []
+    items = cast("list[Any]", value) if isinstance(value, list) else [value]
+    if any(isinstance(item, bool) or not hasattr(item, "__index__") or int(item) < 0 for item in items):
+        raise CheckpointError(f"{where}: {key!r} is {value!r}, expected a token id or a list of them")
+    return [int(item) for item in items]

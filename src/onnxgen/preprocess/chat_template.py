@@ -1,0 +1,238 @@
+"""`ChatTemplate`: messages to the prompt a model was trained on."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnxgen.errors import ChatTemplateError
+from onnxgen.preprocess.template_files import DEFAULT, PLACES, TemplateText, find_templates
+from onnxgen.preprocess.template_limits import Budget, RenderLimits
+from onnxgen.preprocess.template_messages import (
+    MessageStyle,
+    plain_data,
+    plain_messages,
+    probe_style,
+    styled_messages,
+    text_size,
+)
+from onnxgen.preprocess.tokenizer_settings import read_tokenizer_settings
+
+if TYPE_CHECKING:
+    from onnxgen.preprocess.template_program import TemplateProgram
+
+_TOOL_USE = "tool_use"
+_CONTINUE_MARK = "\u2042continue-here\u2042 "  # the space shows whether the template trims the end
+_RESERVED = frozenset({"messages", "raise_exception", "strftime_now"})
+
+
+class ChatTemplate:
+    """The chat templates of one model.
+
+    A template is foreign code: it runs in a sandbox, on copies of plain data, within `RenderLimits`.
+
+    Attributes:
+        limits: What one rendering may use.
+    """
+
+    def __init__(
+        self,
+        templates: Mapping[str, TemplateText],
+        *,
+        special_tokens: Mapping[str, str] | None = None,
+        limits: RenderLimits | None = None,
+    ) -> None:
+        if not templates:
+            raise ValueError("a ChatTemplate needs at least one template")
+        self.limits = limits or RenderLimits()
+        self._templates = dict(templates)
+        self._special_tokens = dict(special_tokens or {})
+        self._programs: dict[str, TemplateProgram] = {}
+        self._styles: dict[str, MessageStyle] = {}
+        self._lock = threading.Lock()
+
+    @classmethod
+    def find(
+        cls, folder: str | Path, *, override: str | None = None, limits: RenderLimits | None = None
+    ) -> ChatTemplate | None:
+        """Find the templates of a model folder.
+
+        Args:
+            folder: Searched for ``chat_template.jinja`` with ``chat_templates/*.jinja``, then
+                ``chat_template.json``, ``processor_config.json``, ``tokenizer_config.json``.
+            override: Text of a template to use instead, or the name of one of the folder's.
+            limits: What one rendering may use.
+
+        Returns:
+            None when the folder has no template and none is given.
+
+        Raises:
+            ModelFileError: One of those files is there and cannot be read.
+        """
+        folder = Path(folder)
+        templates = find_templates(folder)
+        if override is not None:
+            text = templates.get(override) or TemplateText(override, "the template given")
+            templates = {DEFAULT: text}
+        if not templates:
+            return None
+        special_tokens = read_tokenizer_settings(folder).special_tokens
+        return cls(templates, special_tokens=special_tokens, limits=limits)
+
+    @classmethod
+    def require(
+        cls, folder: str | Path, *, override: str | None = None, limits: RenderLimits | None = None
+    ) -> ChatTemplate:
+        """Find the templates of a model folder as `find` does.
+
+        Raises:
+            ChatTemplateError: The folder has none.
+        """
+        template = cls.find(folder, override=override, limits=limits)
+        if template is None:
+            raise ChatTemplateError(
+                f"{folder} has no chat template (looked for {', '.join(PLACES)}); give one, "
+                "or complete plain text instead of chatting if this is a base model"
+            )
+        return template
+
+    @property
+    def source(self) -> str:
+        """Where the template used without tools was found: a file, with the key inside it for JSON."""
+        return self._templates[self._choose(None, tools=())].source
+
+    @property
+    def text(self) -> str:
+        """Text of the template used without tools."""
+        return self._templates[self._choose(None, tools=())].text
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the templates found, ``default`` among them where there is one."""
+        return tuple(sorted(self._templates))
+
+    def check(self) -> None:
+        """Compile all templates.
+
+        Raises:
+            ChatTemplateError: One has a syntax error; the message has file and line.
+        """
+        for name in self._templates:
+            self._program(name)
+
+    def render(
+        self,
+        messages: Iterable[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+        clock: Callable[[], datetime.datetime] | None = None,
+        template: str | None = None,
+        **variables: Any,
+    ) -> str:
+        """Make the prompt for a conversation.
+
+        Args:
+            messages: Mappings with ``role`` and ``content``, as in chat completion requests. The
+                arguments of tool calls may be JSON text or mappings, their content may be None.
+            tools: Tools in the same form; a template named ``tool_use`` is preferred when there are some.
+            add_generation_prompt: End with the beginning of an assistant's turn.
+            continue_final_message: Leave the last message open, so that the model continues it; no turn is
+                begun then.
+            clock: Time that templates see; the system's local time if None.
+            template: Name of one of several templates.
+            **variables: More variables for the template (``enable_thinking``, ``documents``, ...); they
+                may also replace ``bos_token`` and the like.
+
+        Raises:
+            ChatTemplateError: The template refuses the messages, is refused by the sandbox, or fails.
+        """
+        if clash := _RESERVED & variables.keys():
+            raise ChatTemplateError(f"{min(clash)!r} is not a variable that can be set")
+        plain = plain_messages(messages)
+        name = self._choose(template, tools=tools or ())
+        styled = styled_messages(plain, partial(self._style, name))
+        context = {
+            **self._special_tokens,
+            "documents": None,
+            "add_generation_prompt": add_generation_prompt and not continue_final_message,
+            "continue_final_message": continue_final_message,
+            **{key: plain_data(value) for key, value in variables.items()},
+            "messages": styled,
+            "tools": None if tools is None else plain_data(list(tools)),
+        }
+        program = self._program(name)
+        if not continue_final_message:
+            return program.render(context, budget=self._budget(context), clock=clock)
+        final = _mark_end(styled)
+        text = program.render(context, budget=self._budget(context), clock=clock)
+        return _cut_at_mark(text, final, program.source)
+
+    def _budget(self, context: Mapping[str, Any]) -> Budget:
+        return Budget(self.limits, input_chars=text_size(context))
+
+    def _choose(self, name: str | None, *, tools: Sequence[Any]) -> str:
+        if name is None:
+            if tools and _TOOL_USE in self._templates:
+                return _TOOL_USE
+            if DEFAULT in self._templates:
+                return DEFAULT
+            if len(self._templates) == 1:
+                return next(iter(self._templates))
+        if name is None or name not in self._templates:
+            asked = "no default template" if name is None else f"no template named {name!r}"
+            raise ChatTemplateError(f"{asked}; there are {', '.join(self.names)}: choose one by name")
+        return name
+
+    def _program(self, name: str) -> TemplateProgram:
+        from onnxgen.preprocess.template_program import TemplateProgram
+
+        with self._lock:
+            if name not in self._programs:
+                template = self._templates[name]
+                self._programs[name] = TemplateProgram(template.text, template.source, Budget(self.limits))
+            return self._programs[name]
+
+    def _style(self, name: str) -> MessageStyle:
+        style = self._styles.get(name)
+        if style is None:
+            program = self._program(name)
+
+            def render(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> str:
+                context = {**self._special_tokens, "messages": messages, "tools": tools}
+                return program.render(context, budget=Budget(self.limits), clock=None)
+
+            style = self._styles[name] = probe_style(render)
+        return style
+
+
+def _mark_end(messages: list[dict[str, Any]]) -> str:
+    if not messages:
+        raise ChatTemplateError("continue_final_message: there is no message to continue")
+    message = messages[-1]
+    content = message.get("content")
+    if isinstance(content, list):
+        parts = [part for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)]
+        if parts:
+            text = parts[-1]["text"]
+            parts[-1]["text"] = text + _CONTINUE_MARK
+            return text
+    elif isinstance(content, str):
+        message["content"] = content + _CONTINUE_MARK
+        return content
+    raise ChatTemplateError("continue_final_message: the last message has no text to continue")
+
+
+def _cut_at_mark(text: str, final: str, source: str) -> str:
+    place = text.rfind(_CONTINUE_MARK.rstrip())
+    if place < 0 or final.strip() not in text:
+        raise ChatTemplateError(
+            f"{source}: the template does not render the last message as it is, so it can't be continued"
+        )
+    whole = text[place : place + len(_CONTINUE_MARK)] == _CONTINUE_MARK
+    return text[:place] if whole else text[:place].rstrip()

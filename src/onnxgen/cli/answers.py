@@ -1,0 +1,115 @@
+"""One answer: written as it comes, stopped by Ctrl-C, and described by its numbers."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import IO, TYPE_CHECKING
+
+from onnxgen.catalog.sizes import format_bytes
+from onnxgen.cli.conversations import Conversation
+
+if TYPE_CHECKING:
+    from onnxgen.facade.llm import Completion
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer as far as it came.
+
+    Attributes:
+        completion: The whole answer with its numbers; None if it was stopped before it ended.
+        num_tokens: Tokens that came.
+    """
+
+    completion: Completion | None
+    num_tokens: int
+
+
+def stream_answer(conversation: Conversation, text: str, out: IO[str]) -> Answer:
+    """Ask, write the answer as it comes, and end it with a line break.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C ended the answer, after the token under way; the conversation stays usable.
+    """
+    num_tokens, completion, ends_line = 0, None, True
+    with _interruptions() as interrupted:
+        chunks = conversation.send(text)
+        try:
+            for chunk in chunks:
+                if chunk.text:
+                    out.write(chunk.text)
+                    out.flush()
+                    ends_line = chunk.text.endswith("\n")
+                num_tokens += len(chunk.token_ids)
+                completion = chunk.completion or completion
+                if interrupted.is_set():
+                    break
+        finally:
+            close = getattr(chunks, "close", None)
+            if close is not None:
+                close()
+            if not ends_line:
+                out.write("\n")
+                out.flush()
+    if interrupted.is_set() and completion is None:
+        raise KeyboardInterrupt
+    return Answer(completion, num_tokens)
+
+
+@contextmanager
+def _interruptions() -> Generator[threading.Event]:
+    """While the block runs, the first Ctrl-C sets the event; a second one interrupts at once."""
+    interrupted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupted
+        return
+
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if interrupted.is_set():
+            raise KeyboardInterrupt
+        interrupted.set()
+
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def statistics(answer: Answer) -> str:
+    """One line about an answer; what was not measured is left out."""
+    parts: list[str] = []
+    if completion := answer.completion:
+        usage, timings = completion.usage, completion.timings
+        cached = f" ({usage.cached_tokens} cached)" if usage.cached_tokens else ""
+        parts.append(f"prompt {usage.prompt_tokens} tokens{cached}{_rate(timings.prefill_tok_s)}")
+        parts.append(f"answer {usage.completion_tokens} tokens{_rate(timings.decode_tok_s)}")
+        if timings.ttft_s is not None:
+            parts.append(f"first token {timings.ttft_s:.3f} s")
+        parts.append(f"finish: {completion.finish_reason}")
+    else:
+        parts.append(f"answer {answer.num_tokens} tokens, stopped")
+    if (peak := peak_memory_bytes()) is not None:
+        parts.append(f"peak memory {format_bytes(peak)}")
+    return "; ".join(parts)
+
+
+def _rate(tokens_per_second: float | None) -> str:
+    return "" if tokens_per_second is None else f" at {tokens_per_second:.1f} tok/s"
+
+
+def peak_memory_bytes() -> int | None:
+    """The most memory this process has held; None where the system does not tell."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

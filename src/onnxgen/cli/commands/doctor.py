@@ -1,0 +1,113 @@
+"""``onnxgen doctor``: versions, machine, cache, configuration, and what would run here."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import shutil
+import sys
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from onnxgen.catalog.watch import total_size
+from onnxgen.cli.facts import Facts, facts_text
+from onnxgen.cli.machine import machine_facts
+from onnxgen.cli.options import Backend, ConfigFile, Json, LogLevel, Threads, Verbose
+from onnxgen.cli.settings import load_settings
+
+if TYPE_CHECKING:
+    from onnxgen.foundations.config_sources import ResolvedConfig
+
+_PACKAGES = (
+    *("onnxgen", "onnxruntime", "onnx", "onnx-ir", "numpy", "ml-dtypes", "tokenizers", "safetensors", "gguf"),
+    *("jinja2", "typer", "rich", "prompt-toolkit"),
+)
+# package to the extra that brings it
+_OPTIONAL = {"huggingface-hub": "hub", "onnxruntime-genai": "interop"}
+
+
+def doctor(
+    ctx: typer.Context,
+    json_output: Json = False,
+    backend: Backend = None,
+    threads: Threads = None,
+    config: ConfigFile = None,
+    log_level: LogLevel = None,
+    verbose: Verbose = False,
+) -> None:
+    """Show versions, machine, cache and configuration, and what would run here."""
+    resolved = load_settings(
+        ctx, config_file=config, log_level=log_level, verbose=verbose, backend=backend, threads=threads
+    )
+    facts: Facts = {
+        "versions": {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}},
+        "optional": {
+            name: _version(name) or f"not installed; pip install 'onnxgen[{extra}]'"
+            for name, extra in _OPTIONAL.items()
+        },
+        "machine": machine_facts(),
+        "backends": _backend_facts(),
+        "package_tools": _tool_facts(),
+        "cache": _cache_facts(resolved.config.cache_dir),
+        "configuration": _configuration(resolved),
+    }
+    if json_output:
+        typer.echo(json.dumps(facts, default=str))
+        return
+    facts["configuration"] = {
+        name: f"{entry['value']}  ({entry['origin']})" for name, entry in facts["configuration"].items()
+    }
+    typer.echo(facts_text(facts))
+
+
+def _version(package: str) -> str | None:
+    try:
+        return installed_version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _backend_facts() -> Facts:
+    from onnxgen.backends import backend_names
+    from onnxgen.backends.ort.providers import available_providers
+
+    return {
+        "default": backend_names()[0],
+        "available": list(backend_names()),
+        "onnxruntime_providers": list(available_providers()),
+    }
+
+
+def _tool_facts() -> list[str]:
+    from onnxgen.catalog.packages import available_tools
+
+    tools = [tool.name for tool in available_tools()]
+    return tools or ["none: pull needs pip or uv; run 'python -m ensurepip'"]
+
+
+def _cache_facts(cache_dir: Path) -> Facts:
+    existing = next(path for path in (cache_dir, *cache_dir.parents) if path.exists())
+    return {
+        "folder": str(cache_dir),
+        "writable": os.access(existing, os.W_OK),
+        "checkpoints_bytes": total_size(cache_dir / "checkpoints"),
+        "models_bytes": total_size(cache_dir / "models"),
+        "free_bytes": shutil.disk_usage(existing).free,
+        "python": sys.executable,
+    }
+
+
+def _configuration(resolved: ResolvedConfig) -> Facts:
+    return {
+        field.name: {
+            "value": getattr(resolved.config, field.name),
+            "origin": resolved.origins.get(field.name, "default"),
+        }
+        for field in dataclasses.fields(resolved.config)
+    }

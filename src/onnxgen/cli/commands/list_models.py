@@ -1,0 +1,82 @@
+"""``onnxgen list``: what is on this machine, and what the catalog has."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from typing import Any
+
+import typer
+
+from onnxgen.catalog import LocalItem, entries, format_bytes, local_items
+from onnxgen.cli.options import ConfigFile, Json, LogLevel, Verbose
+from onnxgen.cli.settings import load_settings
+from onnxgen.cli.terminal import columns
+
+
+def list_models(
+    ctx: typer.Context,
+    json_output: Json = False,
+    config: ConfigFile = None,
+    log_level: LogLevel = None,
+    verbose: Verbose = False,
+) -> None:
+    """List models and checkpoints on this machine, and names of the catalog."""
+    resolved = load_settings(ctx, config_file=config, log_level=log_level, verbose=verbose)
+    items = local_items(resolved.config.cache_dir)
+    if json_output:
+        typer.echo(
+            json.dumps({"local": [_local_json(item) for item in items], "catalog": _catalog_json(items)})
+        )
+        return
+    if items:
+        rows = [("NAME", "KIND", "SIZE", "MADE", "PATH")]
+        rows += [
+            (item.name, item.kind.value, format_bytes(item.size_bytes), _made(item), str(item.path))
+            for item in items
+        ]
+        typer.echo(columns(rows) + "\n")
+    rows = [("CATALOG", "SIZE", "HERE", "DESCRIPTION")]
+    rows += [
+        (
+            entry["name"],
+            format_bytes(entry["size_bytes"]),
+            "yes" if entry["here"] else "no",
+            f"{entry['description']} ({entry['licence']})",
+        )
+        for entry in _catalog_json(items)
+    ]
+    typer.echo(columns(rows))
+
+
+def _local_json(item: LocalItem) -> dict[str, Any]:
+    return {
+        "name": item.name,
+        "kind": item.kind.value,
+        "path": str(item.path),
+        "size_bytes": item.size_bytes,
+        "modified": _time(item).isoformat(timespec="seconds"),
+        "origin": item.origin,
+    }
+
+
+def _catalog_json(items: tuple[LocalItem, ...]) -> list[dict[str, Any]]:
+    here = {item.name for item in items}
+    return [
+        {
+            "name": entry.name,
+            "description": entry.description,
+            "licence": entry.licence,
+            "size_bytes": entry.size_bytes,
+            "here": entry.name in here,
+        }
+        for entry in entries()
+    ]
+
+
+def _made(item: LocalItem) -> str:
+    return f"{_time(item):%Y-%m-%d %H:%M}"
+
+
+def _time(item: LocalItem) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(item.modified_s, tz=datetime.UTC).astimezone()

@@ -1,0 +1,78 @@
+"""Talking to a loaded model: a conversation where it has a chat template, plain completion otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from onnxgen.cli.loading import has_chat_template
+from onnxgen.errors import OptionError
+
+if TYPE_CHECKING:
+    from onnxgen.facade.llm import LLM, Chunk, GenerationOptions
+
+
+class Conversation(Protocol):
+    """What a command needs to talk to a model."""
+
+    def send(self, text: str) -> Iterator[Chunk]:
+        """Ask; the answer comes in pieces, the last one with the whole."""
+        ...
+
+    def reset(self) -> None:
+        """Forget what was said."""
+        ...
+
+    def set_system(self, text: str | None) -> None:
+        """Give the system message for what follows.
+
+        Raises:
+            OptionError: The model has no chat template, so no place for one.
+        """
+        ...
+
+
+def open_conversation(
+    llm: LLM, *, system: str | None, options: GenerationOptions, raw: bool = False
+) -> Conversation:
+    """Begin to talk to a model; ``raw`` leaves its chat template out.
+
+    Raises:
+        OptionError: A system message was given, but there is no chat template to put it into.
+    """
+    if raw or not has_chat_template(llm):
+        if system is not None:
+            why = "--raw leaves the chat template out" if raw else f"{llm.spec.folder} has no chat template"
+            raise OptionError(f"--system was given, but {why}; put the text into the prompt instead")
+        return _Completions(llm, options)
+    return _Chat(llm, system, options)
+
+
+class _Chat:
+    def __init__(self, llm: LLM, system: str | None, options: GenerationOptions) -> None:
+        self._session = llm.session(system=system)
+        self._options = options
+
+    def send(self, text: str) -> Iterator[Chunk]:
+        return self._session.send(text, options=self._options)
+
+    def reset(self) -> None:
+        self._session.reset()
+
+    def set_system(self, text: str | None) -> None:
+        self._session.set_system(text)
+
+
+class _Completions:
+    def __init__(self, llm: LLM, options: GenerationOptions) -> None:
+        self._llm = llm
+        self._options = options
+
+    def send(self, text: str) -> Iterator[Chunk]:
+        return self._llm.generate(text, options=self._options, stream=True)
+
+    def reset(self) -> None:
+        return None  # nothing is remembered between completions
+
+    def set_system(self, text: str | None) -> None:
+        raise OptionError(f"{self._llm.spec.folder} has no chat template, so no place for a system message")

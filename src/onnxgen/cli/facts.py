@@ -1,0 +1,36 @@
+"""Nested facts as text: what ``show`` and ``doctor`` print where JSON is not asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from onnxgen.catalog.sizes import format_bytes
+
+Facts = dict[str, Any]
+_BYTES = "_bytes"
+
+
+def facts_text(facts: Mapping[str, Any], *, indent: str = "") -> str:
+    """Write facts as lines ``key: value``, nested ones indented. What is None or empty is left out."""
+    lines: list[str] = []
+    for key, value in facts.items():
+        if value is None or value in ({}, [], ()):
+            continue
+        label = key.removesuffix(_BYTES).replace("_", " ")
+        if isinstance(value, Mapping):
+            lines.append(f"{indent}{label}:")
+            lines.append(facts_text(cast("Mapping[str, Any]", value), indent=indent + "  "))
+        else:
+            lines.append(f"{indent}{label}: {_value_text(key, value)}")
+    return "\n".join(line for line in lines if line)
+
+
+def _value_text(key: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) and key.endswith(_BYTES):
+        return format_bytes(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(str(item) for item in cast("Sequence[Any]", value))
+    return str(value)

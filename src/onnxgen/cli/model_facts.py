@@ -1,0 +1,135 @@
+"""What ``show`` says of a model folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnxgen.catalog.watch import total_size
+from onnxgen.cli.facts import Facts
+from onnxgen.cli.graph_facts import graph_facts
+
+if TYPE_CHECKING:
+    from onnxgen.metadata.model_spec import ModelSpec
+    from onnxgen.preprocess.chat_template import ChatTemplate
+
+MANIFEST = "onnxgen_build.json"
+METADATA_FILES = ("genai_config.json", "inference_metadata.yaml")
+_PROBE = "zxq-probe"
+SLOW_ZERO_POINTS = "float zero points take ONNX Runtime's slow path; --requantize makes symmetric blocks"
+
+
+def is_model_folder(path: Path) -> bool:
+    """Whether the folder says what model it holds."""
+    return any((path / name).is_file() for name in METADATA_FILES)
+
+
+def model_facts(folder: Path) -> Facts:
+    """Facts of a model folder.
+
+    Raises:
+        ModelFileError: The folder's metadata, graph or tokenizer is missing or wrong.
+    """
+    from onnxgen.metadata import load_model_spec
+    from onnxgen.preprocess.chat_template import ChatTemplate
+
+    spec = load_model_spec(folder)
+    template = ChatTemplate.find(spec.tokenizer_dir)
+    graph = graph_facts(spec.decoder.path)
+    return {
+        "kind": "model folder",
+        "path": str(folder),
+        "size_bytes": total_size(folder),
+        "metadata": spec.source.name,
+        "type": spec.model_type,
+        "context_length": spec.context_length,
+        "vocabulary": spec.vocab_size,
+        "layers": spec.decoder.num_layers,
+        "required_capabilities": list(spec.required_capabilities),
+        "special_tokens": _special_tokens(spec),
+        "search_defaults": _search_defaults(spec),
+        "providers": [provider.name for provider in spec.decoder.providers],
+        "chat_template": None if template is None else template_facts(template),
+        "graph": graph,
+        "build": _manifest(folder),
+        "notes": _notes(graph),
+    }
+
+
+def template_facts(template: ChatTemplate) -> Facts:
+    """Where a chat template is, and what it does with what conversations may hold."""
+    return {
+        "source": template.source,
+        "system_message": _renders(template, [{"role": "system", "content": _PROBE}, _user()]),
+        "tools": _renders(template, [_user()], tools=[_tool()]),
+        "tool_results": _renders(template, [_user(), _call(), {"role": "tool", "content": _PROBE}]),
+    }
+
+
+def _renders(
+    template: ChatTemplate, messages: list[dict[str, Any]], *, tools: list[dict[str, Any]] | None = None
+) -> bool:
+    """Whether what is probed for reaches the prompt."""
+    from onnxgen.errors import ChatTemplateError
+
+    try:
+        return _PROBE in template.render(messages, tools=tools)
+    except ChatTemplateError:
+        return False
+
+
+def _user() -> dict[str, Any]:
+    return {"role": "user", "content": "Hello"}
+
+
+def _call() -> dict[str, Any]:
+    function = {"name": "look", "arguments": {}}
+    call = {"type": "function", "id": "call00000", "function": function}
+    return {"role": "assistant", "content": "", "tool_calls": [call]}
+
+
+def _tool() -> dict[str, Any]:
+    parameters = {"type": "object", "properties": {}}
+    function = {"name": _PROBE, "description": "A probe", "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+def _special_tokens(spec: ModelSpec) -> dict[str, str]:
+    from onnxgen.preprocess.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer.from_folder(spec.tokenizer_dir)
+    found: dict[str, str] = {}
+    for field in dataclasses.fields(spec.tokens):
+        value = getattr(spec.tokens, field.name)
+        ids = value if isinstance(value, tuple) else () if value is None else (value,)
+        if ids:
+            found[field.name] = ", ".join(f"{token} {tokenizer.id_to_token(token) or '?'}" for token in ids)
+    return found
+
+
+def _search_defaults(spec: ModelSpec) -> dict[str, Any]:
+    """What differs from what every folder has."""
+    search = spec.search
+    return {
+        field.name: getattr(search, field.name)
+        for field in dataclasses.fields(search)
+        if getattr(search, field.name) != field.default
+    }
+
+
+def _manifest(folder: Path) -> Mapping[str, Any] | None:
+    path = folder / MANIFEST
+    if not path.is_file():
+        return None
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except ValueError:
+        return None  # the manifest is for people; a model runs without it
+
+
+def _notes(graph: Facts) -> list[str]:
+    slow = [kind for kind, formats in graph["matrices"].items() if "float zero points" in formats]
+    return [f"{', '.join(slow)}: {SLOW_ZERO_POINTS}"] if slow else []

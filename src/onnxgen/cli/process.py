@@ -1,0 +1,24 @@
+"""What a command does to its own process before anything else: encodings and signals."""
+
+from __future__ import annotations
+
+import io
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+
+def prepare_process() -> None:
+    """Make output never fail on a character, and make termination clean up like any other exit."""
+    for stream in (sys.stdout, sys.stderr, sys.stdin):
+        if isinstance(stream, io.TextIOWrapper):
+            # Windows code pages cannot write what models say
+            encoding = "utf-8" if sys.platform == "win32" else None
+            stream.reconfigure(encoding=encoding, errors="replace")
+    signal.signal(signal.SIGTERM, _terminate)
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    del frame
+    sys.exit(128 + number)

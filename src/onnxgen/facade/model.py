@@ -1,0 +1,119 @@
+"""`Model`: a model folder, loaded. Share it between threads; make a `Generator` for each conversation."""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import NoReturn, Self
+
+from onnxgen.backends.base import Backend
+from onnxgen.errors import CapabilityError
+from onnxgen.facade.config import Config
+from onnxgen.foundations.runtime_config import RuntimeConfig
+from onnxgen.metadata.model_spec import ModelSpec
+
+_DEVICES = {
+    "cuda": "CUDA",
+    "nvtensorrtrtx": "NvTensorRtRtx",
+    "dml": "DML",
+    "webgpu": "WebGPU",
+    "qnn": "QnnGpu",
+    "openvino": "OpenVINO",
+    "rocm": "ROCM",
+}
+
+
+class Model:
+    """A model folder, loaded. May be used from several threads.
+
+    Args:
+        config: A `Config`, or the path of a model folder.
+        runtime: How to run it; None reads ``ONNXGEN_*`` variables and the user's configuration file.
+        backend: An executor that is loaded already, such as `onnxgen.backends.fake.FakeBackend`. It stays the
+            caller's to close.
+
+    Raises:
+        ModelNotFoundError: There is no such folder.
+        ModelFileError: A file of the folder is missing or wrong.
+        CapabilityError: The model needs what the backend cannot do.
+        BackendError: The backend failed to load the model.
+    """
+
+    def __init__(
+        self,
+        config: Config | str | os.PathLike[str],
+        *,
+        runtime: RuntimeConfig | None = None,
+        backend: Backend | None = None,
+    ) -> None:
+        self._spec = (config if isinstance(config, Config) else Config(config)).spec
+        self._runtime = runtime or _runtime_from_environment()
+        self._owned = backend is None
+        self._backend = backend or _load_backend(self._spec, self._runtime)
+
+    @property
+    def spec(self) -> ModelSpec:
+        """What the folder means."""
+        return self._spec
+
+    @property
+    def runtime(self) -> RuntimeConfig:
+        """How it is run."""
+        return self._runtime
+
+    @property
+    def backend(self) -> Backend:
+        """The executor."""
+        return self._backend
+
+    @property
+    def device_type(self) -> str:
+        """The kind of device that the first execution provider stands for, ``CPU`` without one."""
+        names = self._runtime.providers or tuple(p.name for p in self._spec.decoder.providers)
+        first = names[0].lower().removesuffix("executionprovider") if names else "cpu"
+        return _DEVICES.get(first, first.upper())
+
+    def create_multimodal_processor(self) -> NoReturn:
+        """Not supported: raises `CapabilityError`."""
+        raise CapabilityError(
+            f"model type {self.type!r} is run as text only: this version has no image or audio processors; "
+            "use Tokenizer(model)"
+        )
+
+    def create_streaming_processor(self) -> NoReturn:
+        """Not supported: raises `CapabilityError`."""
+        raise CapabilityError(
+            f"model type {self.type!r} is run as text only: this version has no speech processors; "
+            "use Tokenizer(model)"
+        )
+
+    def close(self) -> None:
+        """Release the model. Calling it twice is harmless; generators made from it raise afterwards."""
+        if self._owned:
+            self._backend.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # last, because the name hides the builtin that annotations above need
+    @property
+    def type(self) -> str:
+        """The folder's ``model.type``."""
+        return self._spec.model_type
+
+
+def _runtime_from_environment() -> RuntimeConfig:
+    from onnxgen.foundations.config_sources import load_runtime_config
+
+    return load_runtime_config().config
+
+
+def _load_backend(spec: ModelSpec, runtime: RuntimeConfig) -> Backend:
+    from onnxgen.backends import load_backend
+
+    return load_backend(spec.decoder, runtime)

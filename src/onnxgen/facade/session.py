@@ -1,0 +1,125 @@
+"""`ChatSession`: a conversation that keeps what it has computed between turns."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Generator, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from onnxgen.engine.generation import Generation, Request
+from onnxgen.errors import StateError
+from onnxgen.facade.answer import Answer
+from onnxgen.facade.generation_options import GenerationOptions
+from onnxgen.facade.results import Chunk
+
+if TYPE_CHECKING:
+    from onnxgen.facade.llm import LLM
+
+
+class ChatSession:
+    """A conversation with a model. For one thread at a time.
+
+    What the last turns have in common with the next prompt is not computed again.
+
+    Args:
+        llm: The model; it must stay open.
+        system: Instructions in front of the conversation.
+    """
+
+    def __init__(self, llm: LLM, *, system: str | None = None) -> None:
+        self._llm = llm
+        self._system = system
+        self._turns: list[dict[str, str]] = []
+        self._batch = llm.open_batch(num_rows=1, max_tokens=llm.spec.context_length)
+        self._running: Generator[Chunk] | None = None
+        self._release = weakref.finalize(self, self._batch.close)
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The conversation so far, system message first: a copy."""
+        system = [] if self._system is None else [{"role": "system", "content": self._system}]
+        return [*system, *(dict(turn) for turn in self._turns)]
+
+    @property
+    def system(self) -> str | None:
+        """The instructions in front of the conversation."""
+        return self._system
+
+    def send(self, text: str, *, options: GenerationOptions | None = None) -> Iterator[Chunk]:
+        """Say something; gives the pieces of the answer.
+
+        Text and answer become part of the conversation when the answer ends. An iterator that is closed
+        early (or dropped for another `send`) leaves what it has given so far, or nothing if that is nothing.
+
+        Raises:
+            ContextLengthError: The conversation does not fit the context any more.
+            ChatTemplateError: The model has no chat template, or it refuses the messages.
+            StateError: The session is closed, or another thread is in `send`.
+        """
+        self._stop_running()
+        if not self._release.alive:
+            raise StateError("this session was closed; open another with LLM.session()")
+        settings = options or GenerationOptions()
+        question = {"role": "user", "content": text}
+        request = self._llm.request(self._llm.encode_chat([*self.messages, question]), settings)
+        answer = self._llm.start_answer(request, settings)
+        self._running = self._answer(question, request, answer)
+        return self._running
+
+    def reset(self) -> None:
+        """Forget the conversation, but not the instructions."""
+        self._stop_running()
+        self._turns.clear()
+
+    def set_system(self, text: str | None) -> None:
+        """Change the instructions; the conversation stays."""
+        self._stop_running()
+        self._system = text
+
+    def close(self) -> None:
+        """Release the memory. Calling it twice is harmless."""
+        self._stop_running()
+        self._release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _answer(self, question: dict[str, str], request: Request, answer: Answer) -> Generator[Chunk]:
+        try:
+            generation = Generation(self._batch, [request], eos_ids=self._llm.spec.tokens.eos)
+            answer.begin_prefill(cached_tokens=generation.reused_tokens[0])
+            while events := generation.step():
+                chunk = answer.push(events[0])
+                if chunk is None:
+                    continue
+                if chunk.finish_reason is not None:
+                    generation.finish(0)
+                    self._remember(question, answer, keep_empty=True)
+                yield chunk
+        except (GeneratorExit, KeyboardInterrupt):
+            self._remember(question, answer, keep_empty=False)
+            raise
+
+    def _remember(self, question: dict[str, str], answer: Answer, *, keep_empty: bool) -> None:
+        if self._turns and self._turns[-2] is question:
+            return  # closed after its last piece
+        if answer.text or keep_empty:
+            self._turns += [question, {"role": "assistant", "content": answer.text}]
+
+    def _stop_running(self) -> None:
+        running, self._running = self._running, None
+        if running is None:
+            return
+        try:
+            running.close()
+        except ValueError as cause:
+            self._running = running
+            raise StateError(
+                "this session is answering in another thread; give every thread a session"
+            ) from cause

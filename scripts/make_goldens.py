@@ -17,7 +17,7 @@ the original context, and drops the cache when a sequence crosses that border; s
 sequence had been processed at once, and the script checks that too.
 
 Every mutation that a checkpoint lists must change the logits by more than one percent of their spread, and the
-two best tokens of each greedy step must be apart: a golden that cannot tell right from wrong is refused.
+two best tokens of each greedy step must be apart and its tokens differ: a golden that cannot tell right from wrong is refused.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from checkpoints import CHECKPOINTS, TinyCheckpoint, digest, prompt_ids, write_c
 
 LEAST_EFFECT = 0.01
 LEAST_MARGIN = 1e-3
+LEAST_DIFFERENT_TOKENS = 4
 
 
 def load(checkpoint: TinyCheckpoint, folder: Path, changes: Mapping[str, Any] | None = None) -> Any:
@@ -76,6 +77,8 @@ def greedy(model: Any, ids: list[int], new_tokens: int) -> tuple[list[int], np.n
 def check_cached_steps(name: str, model: Any, ids: list[int], tokens: list[int], logits: np.ndarray) -> None:
     """Each greedy step equals a pass over the whole sequence, and its choice is clear."""
     spread = float(logits.max() - logits.min())
+    if len(set(tokens)) < min(LEAST_DIFFERENT_TOKENS, len(tokens)):
+        raise SystemExit(f"{name}: greedy tokens {tokens} are too much alike; change the seed")
     for i, token in enumerate(tokens):
         whole = logits_of(model, ids + tokens[:i])[-1]
         error = float(np.abs(whole - logits[i]).max()) / spread

@@ -59,14 +59,15 @@ def stored_shapes(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def weight_spread(name: str, shape: tuple[int, ...], *, gemma: bool) -> tuple[float, float]:
+def weight_spread(name: str, shape: tuple[int, ...], *, gemma: bool, tied: bool) -> tuple[float, float]:
     """Standard deviation and mean of a tensor's values."""
     if "norm" in name:
         return 0.25, 0.0 if gemma else 1.0
     if name.endswith("bias"):
         return 0.5, 0.0
     if name.startswith(("model.embed_tokens", "lm_head")):
-        return (0.1 if gemma else 0.6), 0.0
+        # small where it is also the head, or each token would mostly predict itself
+        return (0.03 if gemma else 0.2 if tied else 0.6), 0.0
     gain = 1.0
     if any(part in name for part in ("q_proj", "k_proj", "qkv_proj")):
         gain = 1.5

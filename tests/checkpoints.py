@@ -59,8 +59,9 @@ def tensors(checkpoint: TinyCheckpoint) -> dict[str, np.ndarray]:
     """All tensors as float32, rounded to what the checkpoint stores."""
     gemma = checkpoint.config["model_type"] == "gemma3_text"
     values: dict[str, np.ndarray] = {}
-    for name, shape in stored_shapes(checkpoint.config).items():
-        std, mean = weight_spread(name, shape, gemma=gemma)
+    shapes = stored_shapes(checkpoint.config)
+    for name, shape in shapes.items():
+        std, mean = weight_spread(name, shape, gemma=gemma, tied="lm_head.weight" not in shapes)
         exact = random_tensor(shape, seed=checkpoint.seed, name=name, std=std, mean=mean)
         values[name] = from_stored(to_stored(exact, checkpoint.dtype))
     return values
@@ -186,7 +187,7 @@ _ALL = (
     TinyCheckpoint(
         "llama",
         _llama(tie_word_embeddings=True),
-        1,
+        201,
         prompts=(33, 1),
         mutations={"rope base": {"rope_theta": 500.0}, "norm epsilon": {"rms_norm_eps": 0.1}},
     ),
@@ -254,7 +255,7 @@ _ALL = (
     TinyCheckpoint(
         "qwen3",
         _config("Qwen3ForCausalLM", "qwen3", tie_word_embeddings=True, head_dim=32, attention_bias=False),
-        14,
+        314,
     ),
     TinyCheckpoint(
         "mistral",

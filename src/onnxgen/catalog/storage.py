@@ -26,7 +26,7 @@ from typing import IO, Any
 from onnxgen.catalog.lock import exclusive
 from onnxgen.catalog.sizes import format_bytes
 from onnxgen.catalog.watch import total_size
-from onnxgen.errors import DownloadError
+from onnxgen.errors import DownloadError, OnnxgenError
 from onnxgen.foundations.files import atomic_file
 from onnxgen.foundations.progress import Progress, ProgressTask
 
@@ -84,11 +84,11 @@ def filling(folder: Path, *, progress: Progress) -> Generator[None]:
     """Be the one process that fills ``folder``; what killed runs left in it is removed first.
 
     Raises:
-        DownloadError: The folder cannot be made or written to.
+        DownloadError: The folder cannot be made or written to, or the disk became full.
     """
+    description = f"Waiting for another process that fetches {folder.name}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        description = f"Waiting for another process that fetches {folder.name}"
         with exclusive(
             folder.parent / f".{folder.name}.lock",
             while_waiting=lambda: progress.start(description, total=None),
@@ -97,16 +97,16 @@ def filling(folder: Path, *, progress: Progress) -> Generator[None]:
                 for leftover in folder.glob(f"{_PARTIAL}*"):
                     shutil.rmtree(leftover, ignore_errors=True)
             yield
-    except PermissionError as cause:
-        raise DownloadError(
-            f"cannot write to {cause.filename or folder}: {cause.strerror}; choose another cache folder with "
-            "ONNXGEN_CACHE_DIR"
-        ) from cause
+    except OnnxgenError:
+        raise
     except OSError as cause:
-        if isinstance(cause, DownloadError) or cause.errno != errno.ENOSPC:
-            raise
+        if cause.errno == errno.ENOSPC:
+            raise DownloadError(
+                f"the disk that holds {folder} became full; free some space and try again"
+            ) from cause
         raise DownloadError(
-            f"the disk that holds {folder} became full; free some space and try again"
+            f"cannot use {cause.filename or folder}: {cause.strerror or cause}; choose another cache folder "
+            "with ONNXGEN_CACHE_DIR"
         ) from cause
 
 

@@ -38,6 +38,8 @@ class Tokenizer:
         self.folder = folder
         self._backend = backend
         self._settings = settings
+        # As many different ids as tokens: all below this are in the vocabulary, some above may be too.
+        self._sure_ids = max(backend.get_vocab_size(with_added_tokens=True), model_vocab_size or 0)
         self._model_vocab_size = model_vocab_size or 0
         self._plain_backend: tokenizers.Tokenizer | None = None
         self._plain_lock = threading.Lock()
@@ -153,6 +155,8 @@ class Tokenizer:
             TokenIdError: The id is outside the vocabulary.
         """
         token_id = int(token_id)
+        if 0 <= token_id < self._sure_ids:
+            return token_id
         limit = max(self.vocab_size, self._model_vocab_size)
         if not 0 <= token_id < limit:
             raise TokenIdError(

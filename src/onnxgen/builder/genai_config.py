@@ -74,6 +74,8 @@ def genai_config(
             },
         },
     }
+    if not spec.rotates_in_attention:
+        model["decoder"]["inputs"]["position_ids"] = "position_ids"
     if tokens.bos is not None:
         model["bos_token_id"] = tokens.bos
     search = {

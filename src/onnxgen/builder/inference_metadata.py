@@ -60,6 +60,8 @@ def inference_metadata(
         "quantization": {"default": _PRECISIONS.get(options.precision, options.precision)},
         "required_capabilities": [],
     }
+    if not spec.rotates_in_attention:
+        document["model"]["io"]["position_ids_input"] = "position_ids"
     if tokenizer is not None:
         document["package"] = {"tokenizer": dict(tokenizer)}
     return document

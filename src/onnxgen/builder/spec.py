@@ -240,3 +240,11 @@ class DecoderSpec:
     def kv_width(self) -> int:
         """Columns of all key heads together."""
         return self.kv_heads * self.head_dim
+
+    @property
+    def rotates_in_attention(self) -> bool:
+        """Whether ``GroupQueryAttention`` can rotate by itself: it takes multiples of 16 dimensions only.
+
+        Otherwise queries and keys are rotated before it, by ``position_ids``, a further graph input.
+        """
+        return self.head_dim % 16 == 0 and all(rope.rotary_dim % 16 == 0 for rope in self.ropes)

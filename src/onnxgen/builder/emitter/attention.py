@@ -19,9 +19,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AttentionInputs:
-    """What the attention of all layers shares: lengths, rotary tables, and one pair of caches each."""
+    """What the attention of all layers takes.
+
+    Attributes:
+        lengths: Lengths of the sequences.
+        positions: ``position_ids``, where queries and keys are rotated before attention; else None.
+        tables: Rotary tables, in the order of the specification.
+        past: Past keys and values of each layer.
+    """
 
     lengths: Lengths
+    positions: ir.Value | None
     tables: list[RopeTable]
     past: list[tuple[ir.Value, ir.Value]]
 
@@ -43,9 +51,14 @@ def attend(emission: Emission, index: int, x: ir.Value, shared: AttentionInputs)
     """Attention of a layer over its normed input ``[batch, seq, hidden]``; declares ``present.N``."""
     spec, graph = emission.spec, emission.graph
     path = f"/model/layers.{index}/attn"
-    query, key, value = _query_key_value(emission, index, x)
     layer = spec.layers[index]
     table = shared.tables[layer.rope]
+    query, key, value = _query_key_value(emission, index, x, apart=shared.positions is not None)
+    if shared.positions is not None:
+        assert key is not None
+        rotary_dim = spec.ropes[layer.rope].rotary_dim
+        query = _rotate(emission, f"{path}/q_rotary", query, shared.positions, table, rotary_dim, spec.heads)
+        key = _rotate(emission, f"{path}/k_rotary", key, shared.positions, table, rotary_dim, spec.kv_heads)
     past_key, past_value = shared.past[index]
     cache = (graph.activation, [BATCH, spec.kv_heads, TOTAL, spec.head_dim])
     attended, present_key, present_value = graph.nodes(
@@ -59,15 +72,14 @@ def attend(emission: Emission, index: int, x: ir.Value, shared: AttentionInputs)
             past_value,
             shared.lengths.seqlens_k,
             shared.lengths.total,
-            table.cos,
-            table.sin,
+            *([table.cos, table.sin] if shared.positions is None else []),
         ],
         [(graph.activation, emission.stream(spec.query_width)), cache, cache],
         domain=CONTRIB,
         num_heads=spec.heads,
         kv_num_heads=spec.kv_heads,
         scale=spec.attention.scale,
-        do_rotary=1,
+        do_rotary=int(shared.positions is None),
         rotary_interleaved=0,
         local_window_size=layer.window or -1,
         softcap=spec.attention.softcap or 0.0,
@@ -80,9 +92,9 @@ def attend(emission: Emission, index: int, x: ir.Value, shared: AttentionInputs)
 
 
 def _query_key_value(
-    emission: Emission, index: int, x: ir.Value
+    emission: Emission, index: int, x: ir.Value, *, apart: bool
 ) -> tuple[ir.Value, ir.Value | None, ir.Value | None]:
-    """Query, key and value; packed in the first where one matrix makes all three and no norm comes between."""
+    """Query, key and value; packed in the first where one matrix makes all three and nobody needs them apart."""
     spec = emission.spec
     path = f"/model/layers.{index}/attn"
     rows, biases = _projection_rows(emission, index)
@@ -95,12 +107,11 @@ def _query_key_value(
         biases=biases,
         part_paths=[f"{path}/q_proj", f"{path}/k_proj", f"{path}/v_proj"],
     )
-    if not spec.attention.qk_norm:
-        if len(projected) == 1:
-            return projected[0], None, None
-        query, key, value = projected
-        return query, key, value
+    if len(projected) == 1 and not (apart or spec.attention.qk_norm):
+        return projected[0], None, None
     query, key, value = projected if len(projected) == 3 else _split(emission, path, projected[0])
+    if not spec.attention.qk_norm:
+        return query, key, value
     before = f"{emission.layer(index)}self_attn."
     return (
         _head_norm(emission, f"{path}/q_norm", query, f"{before}q_norm.weight", spec.heads),
@@ -130,6 +141,29 @@ def _split(emission: Emission, path: str, packed: ir.Value) -> list[ir.Value]:
         [packed, graph.integers(widths)],
         [(graph.activation, emission.stream(width)) for width in widths],
         axis=-1,
+    )
+
+
+def _rotate(
+    emission: Emission,
+    path: str,
+    x: ir.Value,
+    positions: ir.Value,
+    table: RopeTable,
+    rotary_dim: int,
+    heads: int,
+) -> ir.Value:
+    """Rotate the leading dimensions of each head by its position."""
+    partial = rotary_dim < emission.spec.head_dim
+    return emission.graph.node(
+        path,
+        "RotaryEmbedding",
+        [x, positions, table.cos, table.sin],
+        shape=emission.stream(heads * emission.spec.head_dim),
+        domain=CONTRIB,
+        interleaved=0,
+        num_heads=heads,
+        rotary_embedding_dim=rotary_dim if partial else 0,
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from onnxgen.builder.emitter.context import Emission
 from onnxgen.builder.emitter.mask import Lengths
 from onnxgen.builder.rope_tables import Frequencies, frequencies, long_frequencies, table_rows
-from onnxgen.builder.spec import LongRopeScaling, RopeSpec
+from onnxgen.builder.spec import DecoderSpec, LongRopeScaling, RopeSpec
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -26,7 +26,7 @@ class RopeTable:
 
 def needs_longest(emission: Emission) -> bool:
     """Whether a table is chosen by the length of the longest sequence."""
-    return any(_switches(emission, rope) for rope in emission.spec.ropes)
+    return any(switches(emission.spec, rope) for rope in emission.spec.ropes)
 
 
 def rope_tables(emission: Emission, lengths: Lengths) -> list[RopeTable]:
@@ -38,8 +38,9 @@ def rope_tables(emission: Emission, lengths: Lengths) -> list[RopeTable]:
     ]
 
 
-def _switches(emission: Emission, rope: RopeSpec) -> bool:
-    return rope.longrope is not None and emission.spec.context > rope.longrope.original_context
+def switches(spec: DecoderSpec, rope: RopeSpec) -> bool:
+    """Whether the embedding has other frequencies for sequences that this decoder can reach."""
+    return rope.longrope is not None and spec.context > rope.longrope.original_context
 
 
 def _table(emission: Emission, rope: RopeSpec, lengths: Lengths, *, suffix: str) -> RopeTable:
@@ -52,7 +53,7 @@ def _table(emission: Emission, rope: RopeSpec, lengths: Lengths, *, suffix: str)
         return _store(emission, angles, rows=context, magnitude=rope.magnitude, suffix=suffix)
     short_rows = min(rope.longrope.original_context, context)
     magnitude = rope.longrope.short_magnitude
-    if not _switches(emission, rope):
+    if not switches(emission.spec, rope):
         return _store(emission, angles, rows=short_rows, magnitude=magnitude, suffix=suffix)
     short = _store(emission, angles, rows=short_rows, magnitude=magnitude, suffix=f"{suffix}_small")
     long = _store(

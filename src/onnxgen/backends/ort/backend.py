@@ -1,0 +1,136 @@
+"""The backend that runs models with ONNX Runtime."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import onnxruntime as ort
+
+from onnxgen.backends.base import Capabilities, DecoderModel, KVCache, Step, StepOutput, check_step
+from onnxgen.backends.ort.batched import BatchedPlan
+from onnxgen.backends.ort.dense import DensePlan
+from onnxgen.backends.ort.options import CPU_PROVIDER, choose_providers, make_session_options
+from onnxgen.backends.ort.packed import PackedPlan
+from onnxgen.backends.ort.plan import Plan
+from onnxgen.backends.ort.prepare import PlanKind, prepare
+from onnxgen.backends.ort.session import OrtSession
+from onnxgen.errors import CapabilityError, StateError, StepError
+from onnxgen.foundations.runtime_config import RuntimeConfig
+
+_log = logging.getLogger(__name__)
+
+_RAGGED_SINCE = (1, 32)
+_PLANS = {PlanKind.PACKED: PackedPlan, PlanKind.BATCHED: BatchedPlan, PlanKind.DENSE: DensePlan}
+
+
+class OrtBackend:
+    """A decoder in an ONNX Runtime session.
+
+    Safe to use from several threads: steps run one at a time.
+
+    Args:
+        model: The decoder.
+        config: Threads, providers, memory limit.
+        plan: How steps become calls; None takes the best way that the graph and the providers allow.
+
+    Raises:
+        ConfigError: A session option or a provider is wrong.
+        ModelFileError: A file of the model is missing or broken.
+        CapabilityError: The graph needs what this backend cannot do.
+        BackendError: ONNX Runtime failed to load the graph.
+    """
+
+    def __init__(self, model: DecoderModel, config: RuntimeConfig, *, plan: PlanKind | None = None) -> None:
+        options = make_session_options(model, config)
+        providers = choose_providers(model, config, ort.get_available_providers())
+        on_cpu = [p.name for p in providers] == [CPU_PROVIDER]
+        prepared = prepare(model, ragged_attention=on_cpu and _version() >= _RAGGED_SINCE, plan=plan)
+        for reason in prepared.declined:
+            _log.debug("%s declines the plan %s", model.path, reason)
+        session = OrtSession(
+            prepared.content,
+            path=model.path,
+            data_folder=prepared.data_folder,
+            options=options,
+            providers=providers,
+            run_options=model.run_options,
+        )
+        self._plan: Plan | None = _PLANS[prepared.kind](
+            session,
+            prepared,
+            vocab_size=model.vocab_size,
+            max_context=model.context_length,
+            switch_length=model.rope_switch_length,
+            memory_limit_mb=config.memory_limit_mb,
+        )
+        self._capabilities = self._plan.capabilities
+        self._vocab_size = model.vocab_size
+        self._lock = threading.Lock()
+        self.plan_kind = prepared.kind
+        self.declined = prepared.declined
+        self.providers = tuple(session.providers)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What callers may rely on."""
+        return self._capabilities
+
+    @property
+    def vocab_size(self) -> int:
+        """Width of the logits."""
+        return self._vocab_size
+
+    def create_cache(self, *, num_seqs: int, num_tokens: int) -> KVCache:
+        """Allocate room for ``num_seqs`` sequences of up to ``num_tokens`` tokens each.
+
+        Raises:
+            BackendError: The memory cannot be had; the message has both sizes.
+            CapabilityError: ``num_tokens`` is more than the model's context.
+            StateError: The backend was closed.
+        """
+        plan = self._loaded()
+        if num_seqs < 1 or num_tokens < 1:
+            raise StepError(f"a cache needs room, asked for {num_seqs} sequences of {num_tokens} tokens")
+        if num_tokens > self._capabilities.max_context:
+            raise CapabilityError(
+                f"asked for sequences of {num_tokens} tokens; the model's context is "
+                f"{self._capabilities.max_context}"
+            )
+        return plan.create_cache(num_seqs=num_seqs, num_tokens=num_tokens)
+
+    def execute(self, step: Step, cache: KVCache) -> StepOutput:
+        """Run one step.
+
+        Raises:
+            StepError: The step breaks the contract. Nothing was changed.
+            TokenIdError: A token id is outside the vocabulary. Nothing was changed.
+            BackendError: ONNX Runtime failed. No position below any ``context_len`` was changed.
+            StateError: The backend or the cache was closed.
+        """
+        with self._lock:
+            plan = self._loaded()
+            if getattr(cache, "owner", None) is not plan:
+                raise StepError("the cache was made by another backend")
+            check_step(
+                step,
+                geometry=cache.geometry,
+                capabilities=self._capabilities,
+                vocab_size=self._vocab_size,
+            )
+            return plan.execute(step, cache)
+
+    def close(self) -> None:
+        """Release the session. Calling it twice is harmless."""
+        with self._lock:
+            self._plan = None
+
+    def _loaded(self) -> Plan:
+        if self._plan is None:
+            raise StateError("this backend was closed; load the model again")
+        return self._plan
+
+
+def _version() -> tuple[int, int]:
+    major, minor = ort.__version__.split(".")[:2]
+    return int(major), int(minor)

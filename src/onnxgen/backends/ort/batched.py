@@ -1,0 +1,128 @@
+"""The plan for grouped-query attention without ragged lengths: decode as one batch, prefill one by one.
+
+Slots are as in the packed plan, but the graph keeps its own layout ``[batch, seq]`` and its attention mask,
+and a call has either one token for each of several neighbouring slots, or any number for one slot.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnxgen.backends.base import Capabilities, Int64Array, KVCache, Step, StepOutput
+from onnxgen.backends.ort.graph_edit.names import Rows
+from onnxgen.backends.ort.prepare import Prepared
+from onnxgen.backends.ort.rectangles import Rectangle, cut_into_rectangles
+from onnxgen.backends.ort.results import StepResults
+from onnxgen.backends.ort.session import OrtSession
+from onnxgen.backends.ort.slots import SlotCache, checked_slots
+
+
+class BatchedPlan:
+    """Steps as rectangular calls over contiguous slots.
+
+    Args:
+        session: A session of a graph prepared for this plan.
+        prepared: That graph.
+        vocab_size: Width of the logits.
+        max_context: The longest sequence.
+        switch_length: Longer sequences use other rotary tables and run in calls of their own.
+        memory_limit_mb: Cap on cache memory.
+    """
+
+    def __init__(
+        self,
+        session: OrtSession,
+        prepared: Prepared,
+        *,
+        vocab_size: int,
+        max_context: int,
+        switch_length: int | None,
+        memory_limit_mb: int | None,
+    ) -> None:
+        self._session = session
+        self._ports = prepared.ports
+        self._rows = prepared.rows
+        self._vocab_size = vocab_size
+        self._switch_length = switch_length
+        self._memory_limit_mb = memory_limit_mb
+        self._capabilities = Capabilities(
+            ragged=False,
+            paged=False,
+            rewind=True,
+            copy_blocks=True,
+            hidden_states=prepared.ports.hidden_states is not None,
+            max_context=max_context,
+        )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What callers may rely on."""
+        return self._capabilities
+
+    def create_cache(self, *, num_seqs: int, num_tokens: int) -> SlotCache:
+        """Allocate ``num_seqs`` slots of ``num_tokens`` positions."""
+        return SlotCache(
+            self._ports.states,
+            num_slots=num_seqs,
+            capacity=num_tokens,
+            limit_mb=self._memory_limit_mb,
+            owner=self,
+        )
+
+    def execute(self, step: Step, cache: KVCache) -> StepOutput:
+        """Run a checked step.
+
+        Raises:
+            StepError: A sequence is said to be longer than what was written. Nothing was changed.
+            BackendError: A call failed. No position below any ``context_len`` was changed.
+        """
+        assert isinstance(cache, SlotCache)
+        slots = checked_slots(step, cache)
+        cache.copy(step.copies)
+        past_lens, query_lens = step.context_lens.astype(np.int64), step.query_lens.astype(np.int64)
+        cache.filled[slots] = past_lens  # what is beyond may be half written if a call fails
+        results = StepResults(
+            step.logits_rows.size, self._vocab_size, want_hidden_states=step.want_hidden_states
+        )
+        groups = self._groups(slots, past_lens + query_lens, query_lens)
+        for call in cut_into_rectangles(step, groups, last_row_only=self._rows is Rows.LAST):
+            self._run(call, cache, slots, results)
+        cache.filled[slots] = past_lens + query_lens
+        return StepOutput(results.logits, results.hidden_states)
+
+    def _groups(self, slots: Int64Array, total_lens: Int64Array, query_lens: Int64Array) -> list[list[int]]:
+        """Runs of neighbouring slots with one new token each; every other sequence alone."""
+        groups: list[list[int]] = []
+        for i in np.argsort(slots).tolist():
+            before = groups[-1][-1] if groups else None
+            if (
+                before is not None
+                and query_lens[before] == query_lens[i] == 1
+                and slots[before] + 1 == slots[i]
+                and self._is_long(int(total_lens[before])) == self._is_long(int(total_lens[i]))
+            ):
+                groups[-1].append(i)
+            else:
+                groups.append([i])
+        return groups
+
+    def _is_long(self, total_len: int) -> bool:
+        return self._switch_length is not None and total_len > self._switch_length
+
+    def _run(self, call: Rectangle, cache: SlotCache, slots: Int64Array, results: StepResults) -> None:
+        first = int(slots[call.sequences[0]])
+        binding = cache.bound(
+            self._session,
+            self._ports.states,
+            first,
+            first + call.sequences.size,
+            with_hidden_states=results.want_hidden_states,
+        )
+        ports = self._ports
+        binding.bind_cpu_input(ports.input_ids.name, call.token_ids.astype(ports.input_ids.dtype, copy=False))
+        if ports.position_ids is not None:
+            binding.bind_cpu_input(ports.position_ids.name, call.positions.astype(ports.position_ids.dtype))
+        if ports.attention_mask is not None:
+            mask = call.attention_mask().astype(ports.attention_mask.dtype)
+            binding.bind_cpu_input(ports.attention_mask.name, mask)
+        results.run_call(self._session, binding, ports, computed=self._rows, wanted=call.wanted)

@@ -1,0 +1,232 @@
+"""The plan for graphs that take the past and give back a longer one, whatever their attention is made of.
+
+Every sequence owns its cached tensors; a call stacks those of sequences with equally long pasts and equally
+many new tokens. Caches are never written to, only replaced once the whole step has succeeded, so copies
+share memory and a failed step leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onnxgen.backends.base import CacheGeometry, Capabilities, KVCache, Step, StepOutput
+from onnxgen.backends.ort.graph_edit.names import LOGITS_ROWS, Rows
+from onnxgen.backends.ort.ports import StateKind, StatePort
+from onnxgen.backends.ort.prepare import Prepared
+from onnxgen.backends.ort.rectangles import Rectangle, cut_into_rectangles, group_by
+from onnxgen.backends.ort.results import StepResults
+from onnxgen.backends.ort.session import OrtSession
+from onnxgen.backends.ort.slots import check_memory
+from onnxgen.errors import StateError, StepError
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sequence:
+    """What one slot holds: the first ``length`` positions of ``arrays``, one array per port."""
+
+    length: int
+    arrays: tuple[Array, ...]
+
+
+_EMPTY = _Sequence(0, ())
+
+
+class DenseCache:
+    """Slots that hold sequences of any length up to the capacity.
+
+    Attributes:
+        owner: The plan that made it.
+    """
+
+    def __init__(self, geometry: CacheGeometry, *, token_bytes: int, fixed_bytes: int, owner: object) -> None:
+        self._geometry = geometry
+        self._token_bytes = token_bytes
+        self._fixed_bytes = fixed_bytes
+        self._sequences: list[_Sequence] | None = [_EMPTY] * geometry.num_blocks
+        self.owner = owner
+
+    @property
+    def geometry(self) -> CacheGeometry:
+        """Number and size of the slots."""
+        return self._geometry
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory held by the pool, in bytes; it grows with the sequences."""
+        held = [s for s in self._sequences or () if s.arrays]
+        return sum(s.length * self._token_bytes + self._fixed_bytes for s in held)
+
+    @property
+    def sequences(self) -> list[_Sequence]:
+        """What each slot holds.
+
+        Raises:
+            StateError: The cache was closed.
+        """
+        if self._sequences is None:
+            raise StateError("this cache was closed; make a new one")
+        return self._sequences
+
+    def commit(self, sequences: list[_Sequence]) -> None:
+        """Replace what the slots hold."""
+        self._sequences = sequences
+
+    def close(self) -> None:
+        """Release the memory. Calling it twice is harmless."""
+        self._sequences = None
+
+
+class DensePlan:
+    """Steps as calls with a growing past.
+
+    Args:
+        session: A session of a graph prepared for this plan.
+        prepared: That graph.
+        vocab_size: Width of the logits.
+        max_context: The longest sequence.
+        switch_length: Not needed: sequences that share a call are equally long.
+        memory_limit_mb: Cap on cache memory, taken as if all slots were full.
+    """
+
+    def __init__(
+        self,
+        session: OrtSession,
+        prepared: Prepared,
+        *,
+        vocab_size: int,
+        max_context: int,
+        switch_length: int | None,
+        memory_limit_mb: int | None,
+    ) -> None:
+        del switch_length
+        self._session = session
+        self._ports = prepared.ports
+        self._rows = prepared.rows
+        self._one_by_one = prepared.one_by_one
+        self._vocab_size = vocab_size
+        self._memory_limit_mb = memory_limit_mb
+        recurrent = any(s.kind is StateKind.FIXED for s in prepared.ports.states)
+        self._capabilities = Capabilities(
+            ragged=False,
+            paged=False,
+            rewind=not recurrent,
+            copy_blocks=not recurrent,
+            hidden_states=prepared.ports.hidden_states is not None,
+            max_context=max_context,
+        )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What callers may rely on."""
+        return self._capabilities
+
+    def create_cache(self, *, num_seqs: int, num_tokens: int) -> DenseCache:
+        """Make ``num_seqs`` empty slots of up to ``num_tokens`` positions."""
+        states = self._ports.states
+        token_bytes = sum(_nbytes(s) for s in states if s.kind is not StateKind.FIXED)
+        fixed_bytes = sum(_nbytes(s) for s in states if s.kind is StateKind.FIXED)
+        check_memory(
+            num_seqs * (num_tokens * token_bytes + fixed_bytes),
+            limit_mb=self._memory_limit_mb,
+            what=f"{num_seqs} sequences of {num_tokens} tokens",
+        )
+        geometry = CacheGeometry(num_seqs, num_tokens)
+        return DenseCache(geometry, token_bytes=token_bytes, fixed_bytes=fixed_bytes, owner=self)
+
+    def execute(self, step: Step, cache: KVCache) -> StepOutput:
+        """Run a checked step.
+
+        Raises:
+            StepError: A sequence's length does not fit what its slot holds. Nothing was changed.
+            BackendError: A call failed. Nothing was changed.
+        """
+        assert isinstance(cache, DenseCache)
+        held = list(cache.sequences)
+        for c in step.copies:
+            held[c.target] = _Sequence(min(c.num_tokens, held[c.source].length), held[c.source].arrays)
+        slots: list[int] = step.block_table[:, 0].tolist()
+        self._check_lengths(step, [held[slot] for slot in slots])
+        results = StepResults(
+            step.logits_rows.size, self._vocab_size, want_hidden_states=step.want_hidden_states
+        )
+        keys = list(zip(step.context_lens.tolist(), step.query_lens.tolist(), strict=True))
+        groups = [[i] for i in range(len(keys))] if self._one_by_one else group_by(keys)
+        for call in cut_into_rectangles(step, groups, last_row_only=self._rows is Rows.LAST):
+            at = [slots[i] for i in call.sequences.tolist()]
+            grown = self._run(call, [held[slot] for slot in at], results)
+            for slot, sequence in zip(at, grown, strict=True):
+                held[slot] = sequence
+        cache.commit(held)
+        return StepOutput(results.logits, results.hidden_states)
+
+    def _check_lengths(self, step: Step, held: Sequence[_Sequence]) -> None:
+        for i, (context_len, sequence) in enumerate(zip(step.context_lens.tolist(), held, strict=True)):
+            if context_len > sequence.length:
+                raise StepError(
+                    f"sequence {i} has context_len {context_len}, but only {sequence.length} positions of its "
+                    "slot were written"
+                )
+            if not self._capabilities.rewind and context_len not in (0, sequence.length):
+                raise StepError(
+                    f"sequence {i} holds {sequence.length} tokens and cannot go back to {context_len}; "
+                    f"only to 0 or {sequence.length}"
+                )
+
+    def _run(self, call: Rectangle, held: Sequence[_Sequence], results: StepResults) -> list[_Sequence]:
+        """Run one call; returns what its slots hold afterwards."""
+        ports = self._ports
+        past_len = int(call.past_lens[0])
+        inputs: dict[str, Array] = {
+            ports.input_ids.name: call.token_ids.astype(ports.input_ids.dtype, copy=False)
+        }
+        if ports.position_ids is not None:
+            inputs[ports.position_ids.name] = call.positions.astype(ports.position_ids.dtype)
+        if ports.attention_mask is not None:
+            inputs[ports.attention_mask.name] = call.attention_mask().astype(ports.attention_mask.dtype)
+        if self._rows is Rows.WANTED:
+            inputs[LOGITS_ROWS] = np.ascontiguousarray(call.wanted.rows)[None]
+        for i, port in enumerate(ports.states):
+            inputs[port.past] = _past(port, [s.arrays[i] for s in held if past_len], past_len, len(held))
+        names = [s.present for s in ports.states] + [ports.logits]
+        if results.want_hidden_states:
+            assert ports.hidden_states is not None
+            names.append(ports.hidden_states)
+        outputs = self._session.run_arrays(names, inputs)
+        results.fill(outputs[len(ports.states) :], computed=self._rows, wanted=call.wanted)
+        length = past_len + call.token_ids.shape[1]
+        return [
+            _Sequence(length, tuple(_own(port, outputs[i], b) for i, port in enumerate(ports.states)))
+            for b in range(len(held))
+        ]
+
+
+def _past(port: StatePort, held: Sequence[Array], past_len: int, batch: int) -> Array:
+    """The past of a call: what its sequences hold up to ``past_len``, stacked; empty at the beginning."""
+    if past_len == 0:
+        dtype = np.dtype(port.dtype)
+        if port.kind is StateKind.KEY_VALUE:
+            return np.zeros((batch, port.dims[0], 0, port.dims[1]), dtype)
+        if port.kind is StateKind.COMBINED:
+            return np.zeros((port.dims[0], batch, port.dims[1], 0, port.dims[2]), dtype)
+        return np.zeros((batch, *port.dims), dtype)
+    if port.kind is not StateKind.FIXED:
+        held = [a if a.shape[-2] == past_len else a[..., :past_len, :] for a in held]
+    if len(held) == 1:
+        return np.ascontiguousarray(held[0])
+    return np.concatenate(held, axis=1 if port.kind is StateKind.COMBINED else 0)
+
+
+def _own(port: StatePort, present: Array, batch: int) -> Array:
+    """One sequence's part of a present, with a batch axis of 1."""
+    return present[:, batch : batch + 1] if port.kind is StateKind.COMBINED else present[batch : batch + 1]
+
+
+def _nbytes(port: StatePort) -> int:
+    return int(np.prod(port.dims)) * np.dtype(port.dtype).itemsize

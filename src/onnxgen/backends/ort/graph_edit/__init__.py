@@ -1,0 +1,4 @@
+"""Rewrites of decoder graphs before ONNX Runtime sees them, one idea per module.
+
+Knows operators and shapes; knows nothing of sessions, caches or steps.
+"""

@@ -1,0 +1,20 @@
+"""Inputs that rewrites add, and what a rewritten head computes: shared with the plans that fill them."""
+
+from __future__ import annotations
+
+import enum
+
+LOGITS_ROWS = "onnxgen.logits_rows"  # int64 [1, rows, 2], pairs (batch, seq)
+PAD = "onnxgen.pad"  # int64 [slots, longest, 2], pairs (0, token)
+UNPAD = "onnxgen.unpad"  # int64 [1, tokens, 2], pairs (slot, place)
+SEQLENS_K = "onnxgen.seqlens_k"  # int32 [slots], past and new tokens, minus one
+CAPACITY = "onnxgen.capacity"  # int32 scalar, positions of a slot
+QUERY_SEQLENS = "onnxgen.query_seqlens"  # int32 [slots], new tokens
+
+
+class Rows(enum.Enum):
+    """Which positions a graph computes logits of."""
+
+    WANTED = "wanted"
+    ALL = "all"
+    LAST = "last"

@@ -1,0 +1,106 @@
+"""One ONNX Runtime session, with its errors turned into ours."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import numpy.typing as npt
+import onnxruntime as ort
+
+from onnxgen.backends.base import ProviderSpec
+from onnxgen.backends.ort.options import SessionOptions
+from onnxgen.errors import BackendError
+
+
+class OrtSession:
+    """A loaded graph.
+
+    Args:
+        content: The serialized graph.
+        path: The model's file, for messages.
+        data_folder: The folder that locations of external data are relative to.
+        options: Session options; configuration entries are added to them.
+        providers: Execution providers in order.
+        run_options: Configuration entries of every run.
+
+    Raises:
+        BackendError: ONNX Runtime refuses the graph.
+    """
+
+    def __init__(
+        self,
+        content: bytes,
+        *,
+        path: Path,
+        data_folder: Path,
+        options: SessionOptions,
+        providers: Sequence[ProviderSpec],
+        run_options: Mapping[str, str],
+    ) -> None:
+        self.path = path
+        options.add_session_config_entry(
+            "session.model_external_initializers_file_folder_path", str(data_folder)
+        )
+        with self.errors("loading"):
+            self._session = ort.InferenceSession(
+                content, options, providers=[(p.name, dict(p.options)) for p in providers]
+            )
+            self._run_options = _make_run_options(run_options)
+
+    @property
+    def providers(self) -> list[str]:
+        """Execution providers that the session really uses."""
+        return list(self._session.get_providers())
+
+    def new_binding(self) -> ort.IOBinding:
+        """An empty binding of this session."""
+        return self._session.io_binding()
+
+    def run(self, binding: ort.IOBinding) -> None:
+        """Run once with what is bound.
+
+        Raises:
+            BackendError: The run failed.
+        """
+        with self.errors("running"):
+            self._session.run_with_iobinding(binding, self._run_options)
+
+    def run_arrays(
+        self, outputs: Sequence[str], inputs: Mapping[str, npt.NDArray[Any]]
+    ) -> list[npt.NDArray[Any]]:
+        """Run once on arrays, for plans whose cache grows; the results own their memory.
+
+        Raises:
+            BackendError: The run failed.
+        """
+        with self.errors("running"):
+            return cast(list[npt.NDArray[Any]], self._session.run(outputs, dict(inputs), self._run_options))
+
+    @contextmanager
+    def errors(self, what: str) -> Generator[None]:
+        """Turn whatever ONNX Runtime raises inside the block into a `BackendError`."""
+        try:
+            yield
+        except MemoryError as cause:
+            raise BackendError(f"{what} {self.path} failed: out of memory") from cause
+        except Exception as cause:  # its exception types share no base class
+            raise BackendError(f"{what} {self.path} failed in ONNX Runtime: {cause}") from cause
+
+
+def to_ort_value(array: npt.NDArray[Any], onnx_type: int) -> ort.OrtValue:
+    """Wrap a C-contiguous array without copying it; the array must outlive the value's use."""
+    if array.dtype.isbuiltin == 1:
+        return ort.OrtValue.ortvalue_from_numpy(array)
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, onnx_type)
+
+
+def _make_run_options(entries: Mapping[str, str]) -> Any:
+    if not entries:
+        return None  # a RunOptions object costs every call some microseconds
+    options = ort.RunOptions()
+    for key, value in entries.items():
+        options.add_run_config_entry(key, value)
+    return options

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import tempfile
@@ -12,6 +11,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from onnxgen.errors import ModelFileError
+from onnxgen.foundations.json_text import parse_json
 
 _LFS_POINTER = b"version https://git-lfs"
 
@@ -49,46 +49,58 @@ def read_text(path: Path, *, error: type[ModelFileError] = ModelFileError) -> st
         raise error(f"{path} is not UTF-8 text: {cause}") from cause
 
 
-def read_json(path: Path, *, error: type[ModelFileError] = ModelFileError) -> Any:
-    """Read a JSON file.
+def read_json(path: Path, *, strict: bool = False, error: type[ModelFileError] = ModelFileError) -> Any:
+    """Read a JSON file; ``strict`` as in `parse_json`.
 
     Raises:
         ModelFileError: (or ``error``) naming the file, and line and column where it stops being JSON.
     """
-    text = read_text(path, error=error)
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as cause:
-        raise error(
-            f"{path} is not valid JSON: line {cause.lineno}, column {cause.colno}: {cause.msg}"
-        ) from cause
+    return parse_json(read_text(path, error=error), source=path, strict=strict, error=error)
+
+
+def check_relative(
+    name: str, *, where: object, error: type[ModelFileError] = ModelFileError
+) -> tuple[str, ...]:
+    """Refuse a file name that could leave its folder by its spelling; return its steps.
+
+    Parent steps, absolute paths and drive letters are refused, with slash and backslash as separators on
+    every system, so that a folder means the same everywhere.
+
+    Raises:
+        ModelFileError: (or ``error``) naming ``where`` it was found and the name.
+    """
+    if not name.strip() or "\0" in name:
+        raise error(f"{where}: file name {name!r} is not usable")
+    if name.startswith(("/", "\\")) or PureWindowsPath(name).drive:
+        raise error(f"{where}: file name {name!r} is absolute; it must be relative to the model folder")
+    parts = PurePosixPath(name.replace("\\", "/")).parts
+    if ".." in parts:
+        raise error(f"{where}: file name {name!r} leaves the model folder")
+    return parts
 
 
 def confined(folder: Path, relative: str, *, error: type[ModelFileError] = ModelFileError) -> Path:
     """Resolve a file name found inside a model against its folder, refusing to leave it.
 
-    Parent steps, absolute paths and drive letters are refused. Symbolic links may point anywhere inside
-    the folder, and, as hub caches lay them out (``snapshots/REVISION/file`` to ``blobs/HASH``), into a
-    ``blobs`` folder two levels up.
+    Names are checked as in `check_relative`. Symbolic links may point anywhere inside the folder, and, as
+    hub caches lay them out (``snapshots/REVISION/.../file`` to ``blobs/HASH``), into the ``blobs`` folder
+    beside ``snapshots``.
 
     Raises:
         ModelFileError: (or ``error``) naming the path.
     """
-    parts = PurePosixPath(relative.replace("\\", "/")).parts
-    if not relative or "\0" in relative:
-        raise error(f"{folder}: file name {relative!r} is not usable")
-    if PurePosixPath(relative).is_absolute() or PureWindowsPath(relative).drive or relative.startswith("\\"):
-        raise error(f"{folder}: file name {relative!r} is absolute; it must be relative to the model folder")
-    if ".." in parts:
-        raise error(f"{folder}: file name {relative!r} leaves the model folder")
-    path = folder.joinpath(*parts)
-    resolved, root = path.resolve(), folder.resolve()
-    blobs = root.parent.parent / "blobs"
-    if not (
-        resolved.is_relative_to(root) or (root.parent.name == "snapshots" and resolved.is_relative_to(blobs))
-    ):
+    path = folder.joinpath(*check_relative(relative, where=folder, error=error))
+    try:
+        resolved, root = path.resolve(), folder.resolve()
+    except (OSError, RuntimeError) as cause:  # a loop of links is a RuntimeError before Python 3.13
+        raise error(f"{folder}: {relative!r} cannot be followed: {cause}") from cause
+    if not any(resolved.is_relative_to(allowed) for allowed in (root, *_hub_blobs(root))):
         raise error(f"{folder}: {relative!r} links to {resolved}, outside the model folder")
     return path
+
+
+def _hub_blobs(root: Path) -> list[Path]:
+    return [parent.parent / "blobs" for parent in root.parents if parent.name == "snapshots"]
 
 
 @contextlib.contextmanager

@@ -1,0 +1,169 @@
+"""A read ``genai_config.json`` to a `ModelSpec`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from onnxgen.backends.base import DecoderModel, ProviderSpec
+from onnxgen.errors import CapabilityError, MetadataError
+from onnxgen.foundations.files import confined
+from onnxgen.metadata.compatibility import REASONING_TOKENS, ROPE_SWITCH_LENGTHS, TOOL_CALL_TOKENS
+from onnxgen.metadata.genai_config import Model, read_genai_config
+from onnxgen.metadata.genai_config_decoder import names_by_role
+from onnxgen.metadata.genai_config_run import Search
+from onnxgen.metadata.genai_config_session import SessionOptions
+from onnxgen.metadata.manifest import rope_switch_length
+from onnxgen.metadata.model_spec import ModelSpec, SearchDefaults, SpecialTokens
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+_SHARED_ASSET = "sha256:"
+# Sections of graphs that must run for the model to answer, and what a model that has them is.
+_OTHER_GRAPHS = {
+    "encoder": "an encoder-decoder model",
+    "vision": "a multimodal model",
+    "speech": "a multimodal model",
+    "embedding": "a model with its embedding in a graph of its own",
+    "joiner": "a speech transducer",
+    "vad": "a speech model",
+    "moonshine": "a speech model",
+    "audio_output": "a model that speaks",
+}
+# Sections of models that only propose tokens: answers are the same without them.
+_DRAFTERS = ("draft", "mtp", "dflash2", "dspark")
+
+
+def spec_from_genai_config(folder: Path, path: Path, *, overlays: Sequence[str]) -> ModelSpec:
+    """Read ``path``, the ``genai_config.json`` of ``folder``.
+
+    Raises:
+        MetadataError: It is wrong, or says less than a decoder needs.
+        CapabilityError: The model needs more than a decoder.
+    """
+    read = read_genai_config(path, overlays=overlays)
+    model = read.config.model
+    _refuse_other_graphs(model, path)
+    for name in _DRAFTERS:
+        if getattr(model, name) is not None:
+            _log.warning("%s: the %r section is not used yet; the decoder answers without drafts", path, name)
+    vocab_size = _needed(model.vocab_size, "model.vocab_size", path)
+    context_length = _needed(model.context_length, "model.context_length", path)
+    switch = ROPE_SWITCH_LENGTHS.get(model.type)
+    decoder = model.decoder
+    return ModelSpec(
+        folder=folder,
+        model_type=model.type,
+        decoder=DecoderModel(
+            path=confined(
+                folder, _needed(decoder.filename, "model.decoder.filename", path), error=MetadataError
+            ),
+            inputs=names_by_role(decoder.inputs),
+            outputs=names_by_role(decoder.outputs),
+            num_layers=_needed(decoder.num_hidden_layers, "model.decoder.num_hidden_layers", path),
+            vocab_size=vocab_size,
+            context_length=context_length,
+            rope_switch_length=rope_switch_length(
+                folder, otherwise=switch if switch is not None and context_length > switch else None
+            ),
+            session_options=_session_options(folder, decoder.session_options),
+            run_options=decoder.run_options or {},
+            providers=_providers(decoder.session_options, path),
+        ),
+        context_length=context_length,
+        vocab_size=vocab_size,
+        tokens=_special_tokens(model),
+        search=_search_defaults(read.config.search, context_length),
+        tokenizer_dir=_tokenizer_dir(folder, model.tokenizer_dir, path),
+        source=path,
+        raw=read.document,
+    )
+
+
+def _needed(value: T | None, name: str, path: Path) -> T:
+    if not value:
+        raise MetadataError(f"{path}: {name} is missing; a decoder cannot run without it")
+    return value
+
+
+def _refuse_other_graphs(model: Model, path: Path) -> None:
+    for name, kind in _OTHER_GRAPHS.items():
+        if getattr(model, name) is not None:
+            raise CapabilityError(
+                f"{path}: this folder is {kind}; its {name!r} section is not supported yet, only decoders in one "
+                "graph are"
+            )
+    if model.decoder.pipeline:
+        raise CapabilityError(
+            f"{path}: this folder's decoder is a pipeline of {len(model.decoder.pipeline)} graphs; the section "
+            "'decoder.pipeline' is not supported yet, only decoders in one graph are"
+        )
+    window = model.decoder.sliding_window
+    if window is not None and (window.slide_inputs or window.slide_key_value_cache):
+        raise CapabilityError(
+            f"{path}: this folder's decoder takes its prompt through a sliding window of {window.window_size} "
+            "tokens ('decoder.sliding_window' with slide_inputs or slide_key_value_cache), which is not supported yet"
+        )
+
+
+def _session_options(folder: Path, options: SessionOptions) -> dict[str, object]:
+    result = options.as_mapping()
+    library = options.known.custom_ops_library
+    if library is not None:
+        # a folder may bring its own library, but not name one elsewhere on the machine
+        result["custom_ops_library"] = str(confined(folder, library, error=MetadataError))
+    return result
+
+
+def _providers(options: SessionOptions, path: Path) -> tuple[ProviderSpec, ...]:
+    for provider in options.provider_options:
+        if provider.device_filtering_options is not None:
+            raise CapabilityError(
+                f"{path}: device_filtering_options of provider {provider.name!r} are not supported yet; choose the "
+                "device with the provider's own options"
+            )
+    return tuple(ProviderSpec(provider.name, provider.options) for provider in options.provider_options)
+
+
+def _special_tokens(model: Model) -> SpecialTokens:
+    eos = model.eos_token_id or (() if model.pad_token_id is None else (model.pad_token_id,))
+    tool = TOOL_CALL_TOKENS.get(model.type, (None, None))
+    reasoning = REASONING_TOKENS.get(model.type, (None, None))
+    return SpecialTokens(
+        bos=model.bos_token_id,
+        eos=eos,
+        pad=model.pad_token_id,
+        begin_tool_call=tool[0] if model.bot_token_id is None else model.bot_token_id,
+        end_tool_call=tool[1] if model.eot_token_id is None else model.eot_token_id,
+        begin_reasoning=reasoning[0] if model.bor_token_id is None else model.bor_token_id,
+        end_reasoning=reasoning[1] if model.eor_token_id is None else model.eor_token_id,
+    )
+
+
+def _search_defaults(search: Search, context_length: int) -> SearchDefaults:
+    names = SearchDefaults.__dataclass_fields__
+    return SearchDefaults(
+        **{
+            **{name: getattr(search, name) for name in names},
+            "max_length": search.max_length or context_length,
+        }
+    )
+
+
+def _tokenizer_dir(folder: Path, name: str, path: Path) -> Path:
+    if not name:
+        return folder
+    if name.startswith(_SHARED_ASSET):
+        raise CapabilityError(
+            f"{path}: model.tokenizer_dir is {name!r}, a shared asset of a model package; packages are not supported"
+        )
+    found = confined(folder, name, error=MetadataError)
+    if not found.is_dir():
+        raise MetadataError(
+            f"{path}: model.tokenizer_dir is {name!r}, and there is no such folder in {folder}"
+        )
+    return found

@@ -1,0 +1,34 @@
+"""``onnxgen_build.json`` of our own folders: facts that ``genai_config.json`` has no key for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+from onnxgen.errors import MetadataError
+from onnxgen.foundations.files import read_json
+
+MANIFEST = "onnxgen_build.json"
+_SWITCH = "rope_switch_length"
+
+
+def rope_switch_length(folder: Path, *, otherwise: int | None) -> int | None:
+    """The manifest's ``rope_switch_length``: a number of tokens, or null for a model without a switch.
+
+    Args:
+        folder: A model folder.
+        otherwise: The answer where there is no manifest, or it does not say.
+
+    Raises:
+        MetadataError: The manifest is broken.
+    """
+    path = folder / MANIFEST
+    if not path.exists():
+        return otherwise
+    document: Any = read_json(path, error=MetadataError)
+    if not isinstance(document, dict):
+        raise MetadataError(f"{path} must hold a JSON object")
+    length = cast("dict[str, Any]", document).get(_SWITCH, otherwise)
+    if length is not None and (isinstance(length, bool) or not isinstance(length, int) or length < 1):
+        raise MetadataError(f"{path}: {_SWITCH} is {length!r}; it must be a number of tokens, or null")
+    return length

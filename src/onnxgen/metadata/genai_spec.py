@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from onnxgen.backends.base import DecoderModel, ProviderSpec
 from onnxgen.errors import CapabilityError, MetadataError
@@ -110,8 +110,8 @@ def _refuse_other_graphs(model: Model, path: Path) -> None:
         )
 
 
-def _session_options(folder: Path, options: SessionOptions) -> dict[str, object]:
-    result = options.as_mapping()
+def _session_options(folder: Path, options: SessionOptions) -> dict[str, Any]:
+    result: dict[str, Any] = options.as_mapping()
     library = options.known.custom_ops_library
     if library is not None:
         # a folder may bring its own library, but not name one elsewhere on the machine
@@ -145,13 +145,9 @@ def _special_tokens(model: Model) -> SpecialTokens:
 
 
 def _search_defaults(search: Search, context_length: int) -> SearchDefaults:
-    names = SearchDefaults.__dataclass_fields__
-    return SearchDefaults(
-        **{
-            **{name: getattr(search, name) for name in names},
-            "max_length": search.max_length or context_length,
-        }
-    )
+    shared: dict[str, Any] = {name: getattr(search, name) for name in SearchDefaults.__dataclass_fields__}
+    shared["max_length"] = search.max_length or context_length
+    return SearchDefaults(**shared)
 
 
 def _tokenizer_dir(folder: Path, name: str, path: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,8 +45,9 @@ def layer_names(names: Sequence[str], place: Place) -> LayerNames:
         case [first, second]:
             if layers_by_pattern[first] != layers_by_pattern[second]:
                 raise place.error(f"names other layers by {first!r} than by {second!r}")
-            # a name says which it is ("key", "k"); where neither does, keys stand before values
-            swapped = "value" in first.lower() or ("key" in second.lower() and "key" not in first.lower())
+            # where they part, one says "key" and the other "value"; where neither does, keys stand first
+            shared = len(os.path.commonprefix([first, second]))
+            swapped = (first[shared : shared + 1].lower(), second[shared : shared + 1].lower()) == ("v", "k")
             key, value = (second, first) if swapped else (first, second)
             return LayerNames(key, value, None, num_layers)
         case patterns:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onnxgen.backends.base import ProviderSpec
-from onnxgen.errors import CapabilityError, OptionError
+from onnxgen.errors import CapabilityError, MetadataError, ModelFileError, OptionError
 from onnxgen.metadata.model_spec import ModelSpec
 
 
@@ -31,7 +31,8 @@ class Config:
         self._overlays: tuple[str, ...] = ()
         self._model_data: dict[str, bytes] = {}
         self._providers: tuple[ProviderSpec, ...] | None = None
-        self._spec = self._load(self._overlays, self._providers)
+        self._spec: ModelSpec | None = None
+        self._reload()
 
     @property
     def folder(self) -> Path:
@@ -40,8 +41,12 @@ class Config:
 
     @property
     def spec(self) -> ModelSpec:
-        """What folder and changes mean together."""
-        return self._spec
+        """What folder and changes mean together.
+
+        Raises:
+            ModelFileError: The ONNX file is neither in the folder nor given with `add_model_data`.
+        """
+        return self._load() if self._spec is None else self._spec
 
     def overlay(self, document: str) -> None:
         """Merge a JSON document of the form of ``genai_config.json`` over the folder's.
@@ -49,9 +54,12 @@ class Config:
         Raises:
             MetadataError: The document or the result is wrong; the configuration is as it was.
         """
-        overlays = (*self._overlays, document)
-        self._spec = self._load(overlays, self._providers)
-        self._overlays = overlays
+        before, self._overlays = self._overlays, (*self._overlays, document)
+        try:
+            self._reload()
+        except BaseException:
+            self._overlays = before
+            raise
 
     def clear_providers(self) -> None:
         """Forget the folder's execution providers: the model runs on the CPU unless others are appended."""
@@ -127,25 +135,33 @@ class Config:
         """Nothing to clear: no such filter can be set."""
 
     def _current(self) -> Sequence[ProviderSpec]:
-        return self._spec.decoder.providers if self._providers is None else self._providers
+        return self.spec.decoder.providers if self._providers is None else self._providers
 
     def _change_providers(self, providers: tuple[ProviderSpec, ...]) -> None:
-        self._spec = self._load(self._overlays, providers)
         self._providers = providers
+        self._reload()
 
     def _change_model_data(self, model_data: dict[str, bytes]) -> None:
         before, self._model_data = self._model_data, model_data
         try:
-            self._spec = self._load(self._overlays, self._providers)
+            self._reload()
         except BaseException:
             self._model_data = before
             raise
 
-    def _load(self, overlays: tuple[str, ...], providers: tuple[ProviderSpec, ...] | None) -> ModelSpec:
+    def _reload(self) -> None:
+        try:
+            self._spec = self._load()
+        except MetadataError:
+            raise
+        except ModelFileError:
+            self._spec = None  # the ONNX file may still be given with add_model_data
+
+    def _load(self) -> ModelSpec:
         from onnxgen.metadata import load_model_spec
 
         return load_model_spec(
-            self._folder, overlays=overlays, model_data=self._model_data, providers=providers
+            self._folder, overlays=self._overlays, model_data=self._model_data, providers=self._providers
         )
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from onnxgen.errors import CapabilityError, ChatTemplateError, OptionError
+from onnxgen.errors import CapabilityError, ChatTemplateError, OptionError, TokenIdError
 from onnxgen.facade.config import Config
 from onnxgen.facade.model import Model
 from onnxgen.facade.tensor import Tensor
@@ -116,18 +116,18 @@ class Tokenizer:
             ids[i, : len(row)] = row
         return Tensor(ids)
 
-    def decode(self, ids: Iterable[int] | Tensor) -> str:
+    def decode(self, ids: npt.ArrayLike | Tensor) -> str:
         """Text of token ids ``[n]``; a single id is one token.
 
         Raises:
-            TokenIdError: An id is outside the vocabulary.
+            TokenIdError: An id is no integer or outside the vocabulary.
         """
-        flat = np.atleast_1d(np.asarray(ids if isinstance(ids, (Tensor, np.ndarray)) else list(ids)))
+        flat = np.atleast_1d(_integers(ids))
         return self._text.decode(flat.tolist(), skip_special_tokens=self._skip_special_tokens)
 
     def decode_batch(self, ids: Tensor | npt.ArrayLike) -> list[str]:
         """Texts of token ids ``[texts, longest]``."""
-        rows = cast("list[list[int]]", np.asarray(ids).tolist())
+        rows = np.atleast_2d(_integers(ids)).tolist()
         return self._text.decode_batch(rows, skip_special_tokens=self._skip_special_tokens)
 
     def to_token_id(self, token: str) -> int:
@@ -205,6 +205,13 @@ class TokenizerStream:
     def flush(self) -> str:
         """What is held back, at the end of the stream."""
         return self._detokenizer.flush()
+
+
+def _integers(ids: npt.ArrayLike | Tensor) -> npt.NDArray[Any]:
+    array: npt.NDArray[Any] = np.asarray(ids)
+    if array.size and array.dtype.kind not in "iu":
+        raise TokenIdError(f"token ids must be integers, got {array.dtype}")
+    return array
 
 
 def _option(name: str, value: object) -> object:

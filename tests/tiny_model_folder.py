@@ -1,0 +1,64 @@
+"""A model folder without a graph: metadata and a tokenizer, to be run by a scripted backend."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import tiny_tokenizer
+from onnxgen.backends.fake import FakeBackend
+from onnxgen.facade.llm import LLM
+from onnxgen.facade.model import Model
+from onnxgen.foundations.runtime_config import RuntimeConfig
+
+CONTEXT = 128
+
+
+def write_model_folder(folder: Path, *, context: int = CONTEXT, **search: Any) -> Path:
+    """Write ``genai_config.json`` and the tokenizer's files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tiny_tokenizer.write_tokenizer(folder)
+    document = {
+        "model": {
+            "type": "llama",
+            "vocab_size": tiny_tokenizer.VOCAB_SIZE,
+            "context_length": context,
+            "bos_token_id": tiny_tokenizer.BOS,
+            "eos_token_id": [tiny_tokenizer.EOS],
+            "pad_token_id": tiny_tokenizer.PAD,
+            "decoder": {
+                "filename": "model.onnx",
+                "num_hidden_layers": 2,
+                "num_attention_heads": 4,
+                "num_key_value_heads": 2,
+                "head_size": 8,
+                "hidden_size": 32,
+                "session_options": {"provider_options": []},
+                "inputs": {"input_ids": "input_ids", "attention_mask": "attention_mask"},
+                "outputs": {"logits": "logits"},
+            },
+        },
+        "search": search,
+    }
+    (folder / "model.onnx").write_bytes(b"a graph would be here")
+    (folder / "genai_config.json").write_text(json.dumps(document), encoding="utf-8")
+    return folder
+
+
+def fake_backend(**options: Any) -> FakeBackend:
+    """A scripted backend that fits the folder."""
+    return FakeBackend(tiny_tokenizer.VOCAB_SIZE, **{"max_context": CONTEXT, **options})
+
+
+def open_model(folder: Path, backend: Any, **config: Any) -> Model:
+    """The folder, run by a backend of the test's choice."""
+    return Model(folder, runtime=RuntimeConfig(**config), backend=backend)
+
+
+def open_llm(folder: Path, backend: Any, *, clock: Any = None, **config: Any) -> LLM:
+    """The folder, run by a backend of the test's choice."""
+    more = {} if clock is None else {"clock": clock}
+    return LLM(
+        folder, config=RuntimeConfig(cache_dir=folder.parent / "cache", **config), backend=backend, **more
+    )

@@ -13,22 +13,14 @@ from typing import Any, cast
 from onnxgen.backends.base import DecoderModel
 from onnxgen.errors import CapabilityError, MetadataError
 from onnxgen.foundations.files import confined, read_json
-from onnxgen.metadata.document import Place, read_array, read_document, read_object, read_str
+from onnxgen.metadata.document import Place, read_document
+from onnxgen.metadata.inference_file import metadata_document
 from onnxgen.metadata.inference_schema import InferenceMetadata, ModelIo, TokenizerFacts
 from onnxgen.metadata.layer_names import layer_names
 from onnxgen.metadata.manifest import rope_switch_length
 from onnxgen.metadata.model_spec import ModelSpec, SearchDefaults, SpecialTokens
-from onnxgen.metadata.yaml_text import read_yaml
 
-INFERENCE_METADATA = "inference_metadata.yaml"
-_NAMES = (INFERENCE_METADATA, "inference_metadata.yml", "inference_metadata.json")
 _MODEL_FILE = "model.onnx"
-_CAPABILITIES = "required_capabilities"
-
-
-def find_inference_metadata(folder: Path) -> Path | None:
-    """The metadata file of a folder, or None."""
-    return next((folder / name for name in _NAMES if (folder / name).exists()), None)
 
 
 def read_inference_metadata(path: Path) -> tuple[InferenceMetadata, dict[str, Any]]:
@@ -37,20 +29,8 @@ def read_inference_metadata(path: Path) -> tuple[InferenceMetadata, dict[str, An
     Raises:
         MetadataError: The file is wrong; the message has the path of keys.
     """
-    document = _document(path)
-    return read_document(InferenceMetadata, document, Place(path)), dict(document)
-
-
-def required_capabilities(path: Path) -> tuple[str, ...]:
-    """The capabilities that a metadata file requires; nothing else in it is looked at.
-
-    Raises:
-        MetadataError: The file cannot be read.
-    """
-    place = Place(path)
-    listed = read_object(_document(path), place).get(_CAPABILITIES, [])
-    at = place.key(_CAPABILITIES)
-    return tuple(read_str(name, at.item(i)) for i, name in enumerate(read_array(listed, at)))
+    document = metadata_document(path)
+    return read_document(InferenceMetadata, document, Place(path)), document
 
 
 def spec_from_inference_metadata(folder: Path, path: Path) -> ModelSpec:
@@ -89,14 +69,6 @@ def spec_from_inference_metadata(folder: Path, path: Path) -> ModelSpec:
         required_capabilities=metadata.required_capabilities,
         raw=document,
     )
-
-
-def _document(path: Path) -> dict[str, Any]:
-    if path.suffix == ".json":
-        document = read_json(path, strict=True, error=MetadataError)
-    else:
-        document = read_yaml(path)
-    return dict(read_object(document, Place(path)))
 
 
 def _refuse_more_than_a_decoder(metadata: InferenceMetadata, path: Path) -> None:

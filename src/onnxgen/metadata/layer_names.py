@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,9 +45,10 @@ def layer_names(names: Sequence[str], place: Place) -> LayerNames:
             if layers_by_pattern[first] != layers_by_pattern[second]:
                 raise place.error(f"names other layers by {first!r} than by {second!r}")
             # where they part, one says "key" and the other "value"; where neither does, keys stand first
-            shared = len(os.path.commonprefix([first, second]))
-            swapped = (first[shared : shared + 1].lower(), second[shared : shared + 1].lower()) == ("v", "k")
-            key, value = (second, first) if swapped else (first, second)
+            parting = next(
+                ((a, b) for a, b in zip(first.lower(), second.lower(), strict=False) if a != b), None
+            )
+            key, value = (second, first) if parting == ("v", "k") else (first, second)
             return LayerNames(key, value, None, num_layers)
         case patterns:
             raise place.error(

@@ -14,11 +14,10 @@ from onnxgen.foundations.suggest import did_you_mean
 from onnxgen.metadata.capabilities import check_capabilities
 from onnxgen.metadata.genai_config import GENAI_CONFIG
 from onnxgen.metadata.genai_spec import spec_from_genai_config
-from onnxgen.metadata.inference_metadata import (
+from onnxgen.metadata.inference_file import (
     INFERENCE_METADATA,
     find_inference_metadata,
     required_capabilities,
-    spec_from_inference_metadata,
 )
 from onnxgen.metadata.model_spec import ModelSpec
 
@@ -62,6 +61,8 @@ def load_model_spec(
     elif overlays:
         raise MetadataError(f"{metadata}: an overlay changes {GENAI_CONFIG}, which this folder does not have")
     else:
+        from onnxgen.metadata.inference_metadata import spec_from_inference_metadata
+
         spec = spec_from_inference_metadata(folder, metadata)
         check_capabilities(spec.required_capabilities, source=metadata)
     return _with_data_and_providers(spec, model_data, providers)

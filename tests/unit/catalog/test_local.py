@@ -49,7 +49,7 @@ def test_removing_a_model_keeps_the_checkpoint(cache):
 @pytest.mark.parametrize("name", ["../models/tiny-int4", "/etc", "..", "", "unfinished", "tiny-"])
 def test_only_listed_names_can_be_removed(cache, name):
     before = sorted(cache.rglob("*"))
-    with pytest.raises(ModelNotFoundError, match="There: other-int4, tiny, tiny-int4, tiny-int8"):
+    with pytest.raises(ModelNotFoundError, match="there: other-int4, tiny, tiny-int4, tiny-int8"):
         remove_local(name, cache_dir=cache)
     assert sorted(cache.rglob("*")) == before
 

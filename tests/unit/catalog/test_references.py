@@ -56,5 +56,8 @@ def test_malformed_references_are_refused(source):
     "source", ["", "nothing", "../../etc", "/abs", "C:\\x", "https://host/x.gguf", "a\0b"]
 )
 def test_other_words_are_no_paths(source):
-    with pytest.raises(ModelNotFoundError, match="Known names: smollm2, gemma3-270m"):
+    with pytest.raises(
+        ModelNotFoundError,
+        match=r"neither a file or folder here nor a name of the catalog \(smollm2, gemma3-270m\)",
+    ):
         parse_reference(source)

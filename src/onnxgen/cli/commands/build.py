@@ -12,9 +12,6 @@ from onnxgen.cli import loading
 from onnxgen.cli.options import ConfigFile, LogLevel, Verbose
 from onnxgen.cli.progress import make_progress
 from onnxgen.cli.settings import load_settings
-from onnxgen.errors import BuildError
-
-_MODEL_FILES = ("genai_config.json", "inference_metadata.yaml", "onnxgen_build.json")
 
 
 def build(
@@ -44,9 +41,6 @@ def build(
             "--extra", metavar="KEY=VALUE", help="A build option; may be repeated.", show_default=False
         ),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a folder that is not a model folder.")
-    ] = False,
     config: ConfigFile = None,
     log_level: LogLevel = None,
     verbose: Verbose = False,
@@ -56,7 +50,6 @@ def build(
     from onnxgen.builder.options import BuildOptions
 
     options = BuildOptions.from_extra(precision, requantize=requantize, extra=extra or [])
-    check_output(output, force=force)
     resolved = load_settings(ctx, config_file=config, log_level=log_level, verbose=verbose)
     checkpoint = loading.fetch_checkpoint(source, config=resolved.config)
     report = build_folder(checkpoint, output, options=options, progress=make_progress())
@@ -70,21 +63,4 @@ def build(
         typer.echo(
             f"{report.float_zero_points} matrices have float zero points, which take ONNX Runtime's slow path; "
             "--requantize makes symmetric blocks"
-        )
-
-
-def check_output(output: Path, *, force: bool) -> None:
-    """Refuse to replace what a build did not make.
-
-    Raises:
-        BuildError: The output is a file, or a folder with other things in it and not ``force``.
-    """
-    if output.is_symlink() or (output.exists() and not output.is_dir()):
-        raise BuildError(f"the output {output} exists and is not a folder; choose another with -o")
-    if not output.is_dir() or not any(output.iterdir()):
-        return
-    if not force and not any((output / name).is_file() for name in _MODEL_FILES):
-        raise BuildError(
-            f"the output {output} is a folder with other things in it, which a build would replace; "
-            "choose another with -o, or say --force"
         )

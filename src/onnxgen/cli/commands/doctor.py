@@ -41,12 +41,15 @@ def doctor(
     log_level: LogLevel = None,
     verbose: Verbose = False,
 ) -> None:
-    """Show versions, machine, cache and configuration, and what would run here."""
+    """Show versions, machine, cache and settings."""
     resolved = load_settings(
         ctx, config_file=config, log_level=log_level, verbose=verbose, backend=backend, threads=threads
     )
     facts: Facts = {
-        "versions": {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}},
+        "versions": {
+            "python": f"{platform.python_version()} ({sys.executable})",
+            **{name: _version(name) for name in _PACKAGES},
+        },
         "optional": {
             name: _version(name) or f"not installed; pip install 'onnxgen[{extra}]'"
             for name, extra in _OPTIONAL.items()
@@ -61,9 +64,14 @@ def doctor(
         typer.echo(json.dumps(facts, default=str))
         return
     facts["configuration"] = {
-        name: f"{entry['value']}  ({entry['origin']})" for name, entry in facts["configuration"].items()
+        name: f"{_shown(entry['value'])}  ({entry['origin']})"
+        for name, entry in facts["configuration"].items()
     }
     typer.echo(facts_text(facts))
+
+
+def _shown(value: object) -> str:
+    return "not set" if value is None or value in ((), {}) else str(value)
 
 
 def _version(package: str) -> str | None:
@@ -99,7 +107,6 @@ def _cache_facts(cache_dir: Path) -> Facts:
         "checkpoints_bytes": total_size(cache_dir / "checkpoints"),
         "models_bytes": total_size(cache_dir / "models"),
         "free_bytes": shutil.disk_usage(existing).free,
-        "python": sys.executable,
     }
 
 

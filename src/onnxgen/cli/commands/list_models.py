@@ -21,7 +21,7 @@ def list_models(
     log_level: LogLevel = None,
     verbose: Verbose = False,
 ) -> None:
-    """List models and checkpoints on this machine, and names of the catalog."""
+    """List what is on this machine and in the catalog."""
     resolved = load_settings(ctx, config_file=config, log_level=log_level, verbose=verbose)
     items = local_items(resolved.config.cache_dir)
     if json_output:
@@ -36,13 +36,14 @@ def list_models(
             for item in items
         ]
         typer.echo(columns(rows) + "\n")
-    rows = [("CATALOG", "SIZE", "HERE", "DESCRIPTION")]
+    rows = [("CATALOG", "SIZE", "HERE", "LICENCE", "DESCRIPTION")]
     rows += [
         (
             entry["name"],
             format_bytes(entry["size_bytes"]),
             "yes" if entry["here"] else "no",
-            f"{entry['description']} ({entry['licence']})",
+            entry["licence"],
+            entry["description"],
         )
         for entry in _catalog_json(items)
     ]

@@ -17,7 +17,10 @@ def remove(
     log_level: LogLevel = None,
     verbose: Verbose = False,
 ) -> None:
-    """Remove a checkpoint and the models built from it, or one built model."""
+    """Remove checkpoints and models from the cache.
+
+    A checkpoint takes the models built from it along.
+    """
     from onnxgen.catalog import format_bytes, remove_local
 
     resolved = load_settings(ctx, config_file=config, log_level=log_level, verbose=verbose)

@@ -59,7 +59,10 @@ def run(
     log_level: LogLevel = None,
     verbose: Verbose = False,
 ) -> None:
-    """Ask a model, or talk to it; it is fetched and built first where needed."""
+    """Ask a model once, or talk to it.
+
+    It is fetched and built first where needed.
+    """
     resolved = load_settings(
         ctx, config_file=config, log_level=log_level, verbose=verbose, backend=backend, threads=threads
     )

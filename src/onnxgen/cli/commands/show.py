@@ -27,7 +27,10 @@ def show(
     log_level: LogLevel = None,
     verbose: Verbose = False,
 ) -> None:
-    """Show what a model folder, a checkpoint or a name is. Nothing is fetched."""
+    """Show what a model, a checkpoint or a name is.
+
+    Nothing is fetched.
+    """
     resolved = load_settings(ctx, config_file=config, log_level=log_level, verbose=verbose)
     found = described(model, config=resolved.config)
     if json_output:
@@ -58,8 +61,8 @@ def described(model: str, *, config: RuntimeConfig) -> dict[str, Facts]:
     if not found:
         names = sorted({item.name for item in items} | {known.name for known in entries()})
         raise ModelNotFoundError(
-            f"{model!r} is neither a file or folder nor a name that is known here{did_you_mean(model, names)}. "
-            f"Known names: {', '.join(names)}"
+            f"{model!r} is neither a file or folder nor a name that is known here ({', '.join(names)})"
+            f"{did_you_mean(model, names)}"
         )
     return found
 

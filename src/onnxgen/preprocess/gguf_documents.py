@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -24,7 +25,23 @@ _STRIPS_AFTER_SPECIAL = frozenset({"phi3"})
 _NEVER_STRIPS = frozenset({"<unk>", "<s>", "<|endoftext|>"})
 
 
-def _byte_level(metadata: Mapping[str, Any]) -> tuple[GgufVocabulary, dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class TokenizerDocument:
+    """A tokenizer in the form of ``tokenizer.json``.
+
+    Attributes:
+        vocabulary: What it was made of.
+        content: The content of ``tokenizer.json``.
+        tokenizer_class: Name for ``tokenizer_config.json``. We do not read it; runtimes that tell kinds of
+            tokenizers by it (ONNX Runtime's extensions) treat spaces right only with a fitting one.
+    """
+
+    vocabulary: GgufVocabulary
+    content: Mapping[str, Any]
+    tokenizer_class: str
+
+
+def _byte_level(metadata: Mapping[str, Any]) -> TokenizerDocument:
     vocabulary = read_vocabulary(metadata, defaults={})
     name = metadata.get("tokenizer.ggml.pre")
     if name is None:
@@ -42,20 +59,21 @@ def _byte_level(metadata: Mapping[str, Any]) -> tuple[GgufVocabulary, dict[str, 
         ignore_merges=rule.ignore_merges,
     )
     steps = list(rule.steps)
-    return vocabulary, {
+    content = {
         **_frame(metadata, vocabulary, list(vocabulary.tokens), add_bos=rule.add_bos),
         "normalizer": {"type": "NFC"} if rule.nfc else None,
         "pre_tokenizer": steps[0] if len(steps) == 1 else {"type": "Sequence", "pretokenizers": steps},
         "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
         "model": model,
     }
+    return TokenizerDocument(vocabulary, content, "PreTrainedTokenizerFast")
 
 
-def _sentencepiece(metadata: Mapping[str, Any]) -> tuple[GgufVocabulary, dict[str, Any]]:
+def _sentencepiece(metadata: Mapping[str, Any]) -> TokenizerDocument:
     vocabulary = read_vocabulary(metadata, defaults={"bos_token": 1, "eos_token": 2, "unk_token": 0})
     tokens = _respelled(vocabulary.tokens)
     has_merges = "tokenizer.ggml.merges" in metadata
-    return vocabulary, _spaces_as_letters(
+    return _spaces_as_letters(
         metadata,
         vocabulary,
         tokens,
@@ -65,9 +83,9 @@ def _sentencepiece(metadata: Mapping[str, Any]) -> tuple[GgufVocabulary, dict[st
     )
 
 
-def _gemma4(metadata: Mapping[str, Any]) -> tuple[GgufVocabulary, dict[str, Any]]:
+def _gemma4(metadata: Mapping[str, Any]) -> TokenizerDocument:
     vocabulary = read_vocabulary(metadata, defaults={})
-    return vocabulary, _spaces_as_letters(
+    return _spaces_as_letters(
         metadata,
         vocabulary,
         _respelled(vocabulary.tokens),
@@ -85,7 +103,7 @@ def _spaces_as_letters(
     merges: Sequence[tuple[str, str]],
     prefix_space: bool,
     add_bos: bool,
-) -> dict[str, Any]:
+) -> TokenizerDocument:
     # BPE over whole texts, with spaces as the letter U+2581 and bytes for characters without a token.
     to_letter = {"type": "Replace", "pattern": {"String": " "}, "content": _SPACE}
     prepend = {"type": "Prepend", "prepend": _SPACE}
@@ -97,7 +115,7 @@ def _spaces_as_letters(
     if prefix_space:
         decoders.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
     vocab = _text_vocabulary(vocabulary, tokens)
-    return {
+    content = {
         **_frame(metadata, vocabulary, tokens, add_bos=add_bos),
         "normalizer": {"type": "Sequence", "normalizers": [prepend, to_letter]}
         if prefix_space
@@ -111,9 +129,10 @@ def _spaces_as_letters(
             byte_fallback=all(f"<0x{byte:02X}>" in vocab for byte in range(256)),
         ),
     }
+    return TokenizerDocument(vocabulary, content, "LlamaTokenizer" if prefix_space else "GemmaTokenizer")
 
 
-def _unigram(metadata: Mapping[str, Any]) -> tuple[GgufVocabulary, dict[str, Any]]:
+def _unigram(metadata: Mapping[str, Any]) -> TokenizerDocument:
     defaults = {"eos_token": 1, "unk_token": 2, "pad_token": 0}
     vocabulary = read_vocabulary(metadata, defaults=defaults)
     if vocabulary.scores is None:
@@ -122,7 +141,7 @@ def _unigram(metadata: Mapping[str, Any]) -> tuple[GgufVocabulary, dict[str, Any
     steps: list[dict[str, Any]] = [metaspace]
     if flag(metadata, "tokenizer.ggml.remove_extra_whitespaces", default=True):
         steps.insert(0, {"type": "WhitespaceSplit"})
-    return vocabulary, {
+    content = {
         **_frame(metadata, vocabulary, list(vocabulary.tokens), add_bos=False, add_eos=True),
         "normalizer": _charsmap(metadata),
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
@@ -134,6 +153,7 @@ def _unigram(metadata: Mapping[str, Any]) -> tuple[GgufVocabulary, dict[str, Any
             "byte_fallback": False,
         },
     }
+    return TokenizerDocument(vocabulary, content, "T5Tokenizer")
 
 
 def _frame(
@@ -273,7 +293,7 @@ def _charsmap(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(raw).decode()}
 
 
-DOCUMENTS: Mapping[str, Callable[[Mapping[str, Any]], tuple[GgufVocabulary, dict[str, Any]]]] = (
-    MappingProxyType({"gpt2": _byte_level, "llama": _sentencepiece, "gemma4": _gemma4, "t5": _unigram})
+DOCUMENTS: Mapping[str, Callable[[Mapping[str, Any]], TokenizerDocument]] = MappingProxyType(
+    {"gpt2": _byte_level, "llama": _sentencepiece, "gemma4": _gemma4, "t5": _unigram}
 )
-"""What reads each ``tokenizer.ggml.model``: from metadata to the vocabulary and ``tokenizer.json``."""
+"""What reads each ``tokenizer.ggml.model``: from metadata to a document."""

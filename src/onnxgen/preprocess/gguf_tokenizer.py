@@ -10,8 +10,8 @@ from typing import Any
 
 from onnxgen.errors import TokenizerError
 from onnxgen.foundations.suggest import did_you_mean
-from onnxgen.preprocess.gguf_documents import DOCUMENTS
-from onnxgen.preprocess.gguf_vocabulary import GgufVocabulary, require
+from onnxgen.preprocess.gguf_documents import DOCUMENTS, TokenizerDocument
+from onnxgen.preprocess.gguf_vocabulary import require
 
 _TEMPLATE = "tokenizer.chat_template"
 _CONFIG_NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "mask_token")
@@ -36,12 +36,12 @@ def write_tokenizer_files(metadata: Mapping[str, Any], folder: Path) -> None:
             f"the GGUF file has a tokenizer of kind {kind!r}; known are {', '.join(sorted(DOCUMENTS))}"
             f"{did_you_mean(str(kind), DOCUMENTS)}"
         )
-    vocabulary, document = DOCUMENTS[kind](metadata)
-    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    document = DOCUMENTS[kind](metadata)
+    text = json.dumps(document.content, ensure_ascii=False, separators=(",", ":"))
     _check_loads(text, kind)
     (folder / "tokenizer.json").write_text(text, encoding="utf-8")
     templates = _templates(metadata)
-    config = _config(metadata, vocabulary, document)
+    config = _config(metadata, document)
     if "default" in templates:
         # Runtimes that do not know chat_template.jinja look for the template here.
         config["chat_template"] = templates["default"]
@@ -55,13 +55,12 @@ def write_tokenizer_files(metadata: Mapping[str, Any], folder: Path) -> None:
         path.write_text(template, encoding="utf-8", newline="")
 
 
-def _config(
-    metadata: Mapping[str, Any], vocabulary: GgufVocabulary, document: Mapping[str, Any]
-) -> dict[str, Any]:
-    processor = json.dumps(document["post_processor"])
+def _config(metadata: Mapping[str, Any], document: TokenizerDocument) -> dict[str, Any]:
+    vocabulary = document.vocabulary
+    processor = json.dumps(document.content["post_processor"])
     context = metadata.get(f"{metadata.get('general.architecture')}.context_length")
     config: dict[str, Any] = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
+        "tokenizer_class": document.tokenizer_class,
         "clean_up_tokenization_spaces": False,
         **({} if context is None else {"model_max_length": int(context)}),
     }

@@ -17,11 +17,12 @@ DEFAULT = "default"
 PLACES = (
     "chat_template.jinja",
     "chat_templates/*.jinja",
+    "additional_chat_templates/*.jinja",
     "chat_template.json",
     "processor_config.json",
     "tokenizer_config.json",
 )
-"""Where templates are looked for, in this order; the first two count as one place."""
+"""Where templates are looked for, in this order; the first three count as one place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,9 @@ def find_templates(folder: Path) -> dict[str, TemplateText]:
 
 
 def _template_files(folder: Path) -> dict[str, TemplateText]:
-    files = {path.stem: path for path in sorted((folder / "chat_templates").glob("*.jinja"))}
+    files: dict[str, Path] = {}
+    for name in ("additional_chat_templates", "chat_templates"):
+        files.update({path.stem: path for path in sorted((folder / name).glob("*.jinja"))})
     main = folder / "chat_template.jinja"
     if main.exists():
         files[DEFAULT] = main

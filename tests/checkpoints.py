@@ -229,6 +229,11 @@ _ALL = (
     TinyCheckpoint("llama-bias", _llama(attention_bias=True, mlp_bias=True), 7),
     TinyCheckpoint("llama-head48", _llama(head_dim=48, hidden_size=72, num_attention_heads=6), 8),
     TinyCheckpoint("llama-head24", _llama(hidden_size=72, num_attention_heads=3, num_key_value_heads=1), 9),
+    TinyCheckpoint(
+        "llama-head20",
+        _llama(hidden_size=60, num_attention_heads=3, num_key_value_heads=3, intermediate_size=88),
+        23,
+    ),
     TinyCheckpoint("llama-bf16", _llama(torch_dtype="bfloat16"), 10, dtype="bfloat16"),
     TinyCheckpoint(
         "llama-rope-parameters",

@@ -26,6 +26,11 @@ def _byte_characters() -> list[str]:
     return [table[b] for b in range(256)]
 
 
+def words() -> list[str]:
+    """The vocabulary by id."""
+    return [*SPECIALS, *_byte_characters(), *("".join(pair) for pair in MERGES)]
+
+
 def _added(token_id: int, content: str) -> dict[str, object]:
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     return {"id": token_id, "content": content, **flags, "special": True}
@@ -33,7 +38,6 @@ def _added(token_id: int, content: str) -> dict[str, object]:
 
 def write_tokenizer(folder: Path) -> None:
     """Write ``tokenizer.json``, ``tokenizer_config.json`` and ``special_tokens_map.json``."""
-    words = [*SPECIALS, *_byte_characters(), *("".join(pair) for pair in MERGES)]
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     tokenizer = {
         "version": "1.0",
@@ -53,7 +57,7 @@ def write_tokenizer(folder: Path) -> None:
             "fuse_unk": False,
             "byte_fallback": False,
             "ignore_merges": False,
-            "vocab": {word: i for i, word in enumerate(words)},
+            "vocab": {word: i for i, word in enumerate(words())},
             "merges": [list(pair) for pair in MERGES],
         },
     }

@@ -12,9 +12,12 @@ from onnxgen.builder.emitter.mask import Lengths
 from onnxgen.builder.emitter.norms import norm, norm_weight
 from onnxgen.builder.emitter.rope import RopeTable
 from onnxgen.builder.matrices import Rows
+from onnxgen.errors import BuildError
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+_HEAD_MULTIPLE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +38,16 @@ class AttentionInputs:
 
 
 def declare_past(emission: Emission) -> list[tuple[ir.Value, ir.Value]]:
-    """Declare the caches ``past_key_values.N.key`` and ``.value`` of all layers."""
+    """Declare the caches ``past_key_values.N.key`` and ``.value`` of all layers.
+
+    Raises:
+        BuildError: ``GroupQueryAttention`` has no kernel for heads of this size.
+    """
     spec, graph = emission.spec, emission.graph
+    if spec.head_dim % _HEAD_MULTIPLE:
+        raise BuildError(
+            f"head_dim is {spec.head_dim}; attention in ONNX Runtime takes multiples of {_HEAD_MULTIPLE} only"
+        )
     shape = [BATCH, spec.kv_heads, PAST, spec.head_dim]
     return [
         (

@@ -1,0 +1,67 @@
+"""JSON text: where it breaks, and the usual mistakes by name."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onnxgen.errors import ConfigError, ModelFileError
+from onnxgen.foundations.json_text import parse_json
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+)
+
+
+@given(VALUES, st.booleans())
+def test_what_json_writes_comes_back(value, strict):
+    assert parse_json(json.dumps(value), source="f", strict=strict) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("// note\n{}", "JSON has no comments"),
+        ('{"a": 1 // note\n}', "JSON has no comments"),
+        ('{"a": /* x */ 1}', "JSON has no comments"),
+        ('# note\n{"a": 1}', "JSON has no comments"),
+        ('{"a": 1,}', "comma too many"),
+        ("[1, 2, ]", "comma too many"),
+        ("{'a': 1}", "double quotes"),
+        ("", "line 1, column 1"),
+        ("{", "line 1, column 2"),
+    ],
+)
+def test_usual_mistakes_are_named(text, message):
+    with pytest.raises(ModelFileError, match=message):
+        parse_json(text, source="f.json")
+
+
+def test_a_url_in_a_string_is_no_comment():
+    assert parse_json('{"a": "https://x // y"}', source="f") == {"a": "https://x // y"}
+
+
+def test_a_key_that_stands_twice_is_refused_when_strict():
+    text = '{"a": {"b": 1, "b": 2}}'
+    assert parse_json(text, source="f") == {"a": {"b": 2}}
+    with pytest.raises(ModelFileError, match=r"f: the key 'b' stands twice"):
+        parse_json(text, source="f", strict=True)
+
+
+@pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
+def test_numbers_that_json_lacks_are_refused_when_strict(constant):
+    parse_json(f"[{constant}]", source="f")
+    with pytest.raises(ModelFileError, match=f"{constant} is not a JSON number"):
+        parse_json(f"[{constant}]", source="f", strict=True)
+
+
+def test_deep_nesting_is_an_error_not_a_crash():
+    with pytest.raises(ModelFileError, match="nested too deeply"):
+        parse_json("[" * 200_000, source="f")
+
+
+def test_the_caller_chooses_the_class():
+    with pytest.raises(ConfigError):
+        parse_json("", source="f", error=ConfigError)

@@ -58,8 +58,8 @@ def resolve_model(
         BuildError: The checkpoint cannot be built.
         ModelFileError: A file of the checkpoint is missing or broken.
     """
-    path = Path(model).expanduser()
-    if path.exists():
+    path = _existing(model)
+    if path is not None:
         return _from_path(path, _path_name(path), config, precision, progress)
     if isinstance(model, os.PathLike) or _looks_like_path(model):
         raise ModelNotFoundError(f"{model} does not exist; give a model folder, a checkpoint or a name")
@@ -67,6 +67,15 @@ def resolve_model(
     if "/" not in model and model not in (".", "..") and _is_ready(built):
         return built
     return _from_name(model, config, precision, progress)
+
+
+def _existing(model: str | os.PathLike[str]) -> Path | None:
+    """What is at that path, if it is one."""
+    try:
+        path = Path(model).expanduser()
+        return path if os.fspath(model) and path.exists() else None
+    except (OSError, RuntimeError, ValueError):  # too long, ~nobody, or a NUL in it
+        return None
 
 
 def _from_name(name: str, config: RuntimeConfig, precision: str, progress: Progress) -> Path:

@@ -58,7 +58,7 @@ def inference_metadata(
         },
         "generation": {"defaults": {**sampling_defaults(generation), "max_length": spec.context}},
         "quantization": {"default": _PRECISIONS.get(options.precision, options.precision)},
-        "required_capabilities": [],
+        "required_capabilities": ["grouped_query_attention", "kv_cache"],
     }
     if not spec.rotates_in_attention:
         document["model"]["io"]["position_ids_input"] = "position_ids"

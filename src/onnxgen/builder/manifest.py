@@ -44,6 +44,7 @@ def manifest(
         "source": {"name": source, "architecture": spec.architecture},
         "options": options.to_json(),
         "tied_embeddings": tied,
+        "rope_switch_length": spec.rope_switch_length,
         "formats": dict(sorted(formats.items())),
         "float_zero_points": count_float_zero_points(formats),
         "files": [

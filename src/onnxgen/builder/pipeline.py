@@ -157,7 +157,9 @@ def _write_tokenizer(source: WeightSource, folder: Path) -> Mapping[str, Any]:
     metadata: Mapping[str, Any] | None = getattr(source, "metadata", None)
     if metadata is not None:
         make_tokenizer_files(metadata, folder)
-        return {}
+        generation = from_gguf(metadata, where=str(source.path)).to_json()
+        _write_json(folder / "generation_config.json", generation)
+        return generation
     copy_tokenizer_files(source.path, folder)
     file = folder / "generation_config.json"
     content = read_json(file, error=CheckpointError) if file.exists() else {}

@@ -17,7 +17,8 @@ def estimate_bytes(spec: DecoderSpec, options: BuildOptions, *, tied: bool) -> i
     mlp = 3 * spec.hidden * spec.mlp.intermediate
     matrices = len(spec.layers) * (attention + mlp)
     heads = spec.vocab * spec.hidden * (1 if tied else 2)
-    tables = sum(_table_rows(spec, rope) * rope.rotary_dim for rope in spec.ropes) * activation
+    ropes = {layer.rope: spec.ropes[layer.rope] for layer in spec.layers}.values()
+    tables = sum(_num_tables(spec, rope) * rope.rotary_dim for rope in ropes) * spec.context * activation
     norms = (4 * len(spec.layers) + 1) * spec.hidden * activation
     if options.bits is None:
         width = 2 if options.precision in ("fp16", "bf16") else 4
@@ -27,8 +28,5 @@ def estimate_bytes(spec: DecoderSpec, options: BuildOptions, *, tied: bool) -> i
     return int(total_bits / 8) + tables + norms
 
 
-def _table_rows(spec: DecoderSpec, rope: RopeSpec) -> int:
-    if rope.longrope is None:
-        return spec.context
-    short = min(rope.longrope.original_context, spec.context)
-    return short + (spec.context if spec.context > rope.longrope.original_context else 0)
+def _num_tables(spec: DecoderSpec, rope: RopeSpec) -> int:
+    return 2 if rope.longrope is not None and spec.rope_switch_length is not None else 1

@@ -242,6 +242,17 @@ class DecoderSpec:
         return self.kv_heads * self.head_dim
 
     @property
+    def rope_switch_length(self) -> int | None:
+        """Longest sequence before rotary factors change (LongRoPE), in tokens; None where they never do."""
+        lengths = [
+            rope.longrope.original_context
+            for rope in self.ropes
+            if rope.longrope is not None and rope.longrope.original_context < self.context
+        ]
+        assert len(lengths) <= 1
+        return lengths[0] if lengths else None
+
+    @property
     def rotates_in_attention(self) -> bool:
         """Whether ``GroupQueryAttention`` can rotate by itself: it takes multiples of 16 dimensions only.
 

@@ -27,6 +27,11 @@ class SpecialTokenIds:
     eos: tuple[int, ...]
     pad: int
 
+    def to_json(self) -> dict[str, Any]:
+        """The ids with the keys of ``generation_config.json``."""
+        named = {"bos_token_id": self.bos, "eos_token_id": list(self.eos), "pad_token_id": self.pad}
+        return {key: value for key, value in named.items() if value is not None}
+
 
 def from_folder(
     config: Mapping[str, Any], generation: Mapping[str, Any], tokenizer: Mapping[str, int], *, where: str

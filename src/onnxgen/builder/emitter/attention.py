@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,13 +28,13 @@ class AttentionInputs:
     Attributes:
         lengths: Lengths of the sequences.
         positions: ``position_ids``, where queries and keys are rotated before attention; else None.
-        tables: Rotary tables, in the order of the specification.
+        tables: Rotary tables by their index in the specification.
         past: Past keys and values of each layer.
     """
 
     lengths: Lengths
     positions: ir.Value | None
-    tables: list[RopeTable]
+    tables: Mapping[int, RopeTable]
     past: list[tuple[ir.Value, ir.Value]]
 
 

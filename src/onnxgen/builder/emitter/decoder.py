@@ -14,7 +14,7 @@ from onnxgen.builder.emitter.head import logits
 from onnxgen.builder.emitter.mask import lengths
 from onnxgen.builder.emitter.mlp import gated_mlp
 from onnxgen.builder.emitter.norms import add_norm, norm, norm_weight
-from onnxgen.builder.emitter.rope import needs_longest, rope_tables, switches
+from onnxgen.builder.emitter.rope import rope_tables
 from onnxgen.builder.matrices import Matrices
 from onnxgen.builder.options import BuildOptions
 from onnxgen.builder.spec import DecoderSpec
@@ -55,24 +55,18 @@ def emit_decoder(
     graph = GraphBuilder(activation=ir.DataType.FLOAT16 if half else ir.DataType.FLOAT)
     emission = Emission(spec, options, matrices, data, graph)
     embedding = embed(emission)
-    batch = lengths(emission, longest=needs_longest(emission))
+    batch = lengths(emission, longest=spec.rope_switch_length is not None)
     positions = None
     if not spec.rotates_in_attention:
         positions = graph.input("position_ids", ir.DataType.INT64, [BATCH, SEQUENCE])
     shared = AttentionInputs(batch, positions, rope_tables(emission, batch), declare_past(emission))
     x = _layers(emission, embedding.hidden, shared)
     logits(emission, x, embedding, tied=tied)
-    properties = {
-        "onnxgen.rope_switch_length": str(rope.longrope.original_context)
-        for rope in spec.ropes
-        if switches(spec, rope) and rope.longrope is not None
-    }
     model = ir.Model(
         graph.finish("decoder"),
         ir_version=IR_VERSION,
         producer_name="onnxgen",
         producer_version=producer_version,
-        metadata_props=properties,
     )
     return model, dict(emission.formats)
 

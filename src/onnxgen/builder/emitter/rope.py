@@ -10,7 +10,7 @@ import numpy as np
 from onnxgen.builder.emitter.context import Emission
 from onnxgen.builder.emitter.mask import Lengths
 from onnxgen.builder.rope_tables import Frequencies, frequencies, long_frequencies, table_rows
-from onnxgen.builder.spec import DecoderSpec, LongRopeScaling, RopeSpec
+from onnxgen.builder.spec import LongRopeScaling, RopeSpec
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -24,23 +24,14 @@ class RopeTable:
     sin: ir.Value
 
 
-def needs_longest(emission: Emission) -> bool:
-    """Whether a table is chosen by the length of the longest sequence."""
-    return any(switches(emission.spec, rope) for rope in emission.spec.ropes)
-
-
-def rope_tables(emission: Emission, lengths: Lengths) -> list[RopeTable]:
-    """Store the tables of all rotary embeddings, in the order of the specification."""
-    several = len(emission.spec.ropes) > 1
-    return [
-        _table(emission, rope, lengths, suffix=f"_{index}" if several else "")
+def rope_tables(emission: Emission, lengths: Lengths) -> dict[int, RopeTable]:
+    """Store the tables of the rotary embeddings that layers use, by their index in the specification."""
+    used = {layer.rope for layer in emission.spec.layers}
+    return {
+        index: _table(emission, rope, lengths, suffix=f"_{index}" if len(used) > 1 else "")
         for index, rope in enumerate(emission.spec.ropes)
-    ]
-
-
-def switches(spec: DecoderSpec, rope: RopeSpec) -> bool:
-    """Whether the embedding has other frequencies for sequences that this decoder can reach."""
-    return rope.longrope is not None and spec.context > rope.longrope.original_context
+        if index in used
+    }
 
 
 def _table(emission: Emission, rope: RopeSpec, lengths: Lengths, *, suffix: str) -> RopeTable:
@@ -51,11 +42,12 @@ def _table(emission: Emission, rope: RopeSpec, lengths: Lengths, *, suffix: str)
     angles = frequencies(rope, divisors=divisors)
     if rope.longrope is None:
         return _store(emission, angles, rows=context, magnitude=rope.magnitude, suffix=suffix)
-    short_rows = min(rope.longrope.original_context, context)
     magnitude = rope.longrope.short_magnitude
-    if not switches(emission.spec, rope):
-        return _store(emission, angles, rows=short_rows, magnitude=magnitude, suffix=suffix)
-    short = _store(emission, angles, rows=short_rows, magnitude=magnitude, suffix=f"{suffix}_small")
+    if emission.spec.rope_switch_length is None:
+        return _store(emission, angles, rows=context, magnitude=magnitude, suffix=suffix)
+    # As long as the other, though only its first positions are rotated by it: attention refuses a table
+    # that is shorter than the cache, and a shared cache may have room for more than it holds.
+    short = _store(emission, angles, rows=context, magnitude=magnitude, suffix=f"{suffix}_small")
     long = _store(
         emission,
         long_frequencies(rope),
@@ -101,7 +93,7 @@ def _choose(
         f"{path}/limit", ir.Tensor(np.asarray(rope.original_context, dtype=np.int32), name=f"{path}/limit")
     )
     beyond = graph.node(path, "GreaterOrEqual", [longest, limit], dtype=ir.DataType.BOOL, shape=[])
-    kind = (graph.activation, [f"rope_positions{suffix}", len(rope.long_factors)])
+    kind = (graph.activation, [emission.spec.context, len(rope.long_factors)])
     cos, sin = graph.nodes(
         path,
         "If",

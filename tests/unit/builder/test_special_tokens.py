@@ -1,0 +1,49 @@
+"""Special token ids from everything in a checkpoint that names some."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onnxgen.builder.special_tokens import SpecialTokenIds, from_folder, from_gguf
+from onnxgen.errors import CheckpointError
+
+
+def test_ends_of_all_sources_are_joined_in_order() -> None:
+    ids = from_folder(
+        {"eos_token_id": 7, "bos_token_id": 1},
+        {"eos_token_id": [9, 7], "pad_token_id": 3},
+        {"eos_token": 11, "bos_token": 2},
+        where="x",
+    )
+    assert ids == SpecialTokenIds(bos=1, eos=(9, 7, 11), pad=3)
+
+
+def test_ids_of_a_nested_decoder_count() -> None:
+    ids = from_folder({"text_config": {"eos_token_id": 5, "bos_token_id": 4}}, {}, {}, where="x")
+    assert ids == SpecialTokenIds(bos=4, eos=(5,), pad=5)
+
+
+def test_a_checkpoint_without_an_end_is_refused() -> None:
+    with pytest.raises(CheckpointError, match="no end-of-sequence token"):
+        from_folder({}, {"eos_token_id": None}, {}, where="x")
+    with pytest.raises(CheckpointError, match="'eos_token_id' is 'two'"):
+        from_folder({"eos_token_id": "two"}, {}, {}, where="x")
+    with pytest.raises(CheckpointError, match="'eos_token_id' is True"):
+        from_folder({"eos_token_id": True}, {}, {}, where="x")
+
+
+def test_gguf_ends_include_the_control_tokens_that_end_turns() -> None:
+    metadata = {
+        "tokenizer.ggml.eos_token_id": np.uint32(1),
+        "tokenizer.ggml.eot_token_id": 4,
+        "tokenizer.ggml.bos_token_id": 0,
+        "tokenizer.ggml.tokens": ["<s>", "</s>", "<|im_end|>", "<|eot_id|>", "x", "<end_of_turn>"],
+        "tokenizer.ggml.token_type": np.array([3, 3, 1, 3, 1, 3]),
+    }
+    assert from_gguf(metadata, where="x") == SpecialTokenIds(bos=0, eos=(1, 4, 3, 5), pad=1)
+    assert from_gguf(metadata, where="x").to_json() == {
+        "bos_token_id": 0,
+        "eos_token_id": [1, 4, 3, 5],
+        "pad_token_id": 1,
+    }

@@ -38,11 +38,18 @@ _PROVIDER_NAMES = {
 }
 
 
+def _device_type(value: object, place: Place) -> str:
+    kind = read_str(value, place).lower()
+    if kind not in ("cpu", "gpu", "npu"):
+        raise place.error(f"is {value!r}; known are cpu, gpu and npu")
+    return kind
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceFilter:
     """Which devices of a plugin provider may be used; None leaves a property open."""
 
-    hardware_device_type: Annotated[str, ReadBy(lambda v, p: _device_type(v, p))] | None = None
+    hardware_device_type: Annotated[str, ReadBy(_device_type)] | None = None
     hardware_device_id: Annotated[int, ReadBy(read_int64), _UINT32] | None = None
     hardware_vendor_id: Annotated[int, ReadBy(read_int64), _UINT32] | None = None
 
@@ -154,13 +161,6 @@ def _read_provider(name: str, value: object, place: Place) -> ProviderOptions:
         devices = read_document(DeviceFilter, entries.pop(_DEVICE_FILTER), place.key(_DEVICE_FILTER))
     options = {key: read_str(entry, place.key(key)) for key, entry in entries.items()}
     return ProviderOptions(canonical_provider_name(name), options, devices)
-
-
-def _device_type(value: object, place: Place) -> str:
-    kind = read_str(value, place).lower()
-    if kind not in ("cpu", "gpu", "npu"):
-        raise place.error(f"is {value!r}; known are cpu, gpu and npu")
-    return kind
 
 
 Session = Annotated[SessionOptions, ReadBy(read_session_options)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -131,17 +131,23 @@ def _providers(options: SessionOptions, path: Path) -> tuple[ProviderSpec, ...]:
 
 def _special_tokens(model: Model) -> SpecialTokens:
     eos = model.eos_token_id or (() if model.pad_token_id is None else (model.pad_token_id,))
-    tool = TOOL_CALL_TOKENS.get(model.type, (None, None))
-    reasoning = REASONING_TOKENS.get(model.type, (None, None))
+    begin_tool, end_tool = _known_pair(TOOL_CALL_TOKENS, model)
+    begin_reasoning, end_reasoning = _known_pair(REASONING_TOKENS, model)
     return SpecialTokens(
         bos=model.bos_token_id,
         eos=eos,
         pad=model.pad_token_id,
-        begin_tool_call=tool[0] if model.bot_token_id is None else model.bot_token_id,
-        end_tool_call=tool[1] if model.eot_token_id is None else model.eot_token_id,
-        begin_reasoning=reasoning[0] if model.bor_token_id is None else model.bor_token_id,
-        end_reasoning=reasoning[1] if model.eor_token_id is None else model.eor_token_id,
+        begin_tool_call=begin_tool if model.bot_token_id is None else model.bot_token_id,
+        end_tool_call=end_tool if model.eot_token_id is None else model.eot_token_id,
+        begin_reasoning=begin_reasoning if model.bor_token_id is None else model.bor_token_id,
+        end_reasoning=end_reasoning if model.eor_token_id is None else model.eor_token_id,
     )
+
+
+def _known_pair(table: Mapping[str, tuple[int, int]], model: Model) -> tuple[int, int] | tuple[None, None]:
+    pair = table.get(model.type)
+    # models of a type may have other vocabularies; an id beyond this one's is no token
+    return pair if pair is not None and max(pair) < (model.vocab_size or 0) else (None, None)
 
 
 def _search_defaults(search: Search, context_length: int) -> SearchDefaults:

@@ -64,11 +64,12 @@ def _patterns(names: Sequence[str], place: Place) -> dict[str, set[int]]:
         if not found:
             raise place.item(index).error(f"is {names[index]!r}, which has no number of a layer")
     candidates: list[dict[str, set[int]]] = []
-    # names may have other numbers too ("kv2.7.key"): the layer is the one that leaves the fewest patterns
+    # names may have other numbers too ("kv2.7.key"): the layer is the one that leaves the fewest patterns,
+    # and in a model of one layer, where all do, the smallest one
     for which in range(min(map(len, numbers))):
         patterns: dict[str, set[int]] = {}
         for name, found in zip(names, numbers, strict=True):
             start, end = found[which].span()
             patterns.setdefault(f"{name[:start]}%d{name[end:]}", set()).add(int(name[start:end]))
         candidates.append(patterns)
-    return min(candidates, key=len)
+    return min(candidates, key=lambda patterns: (len(patterns), max(map(max, patterns.values()))))

@@ -106,10 +106,15 @@ class Budget:
         Raises:
             ChatTemplateError: It is more than may come up.
         """
-        total = 0
+        if isinstance(value, str):
+            return len(value)
+        total = steps = 0
         pending: list[Any] = [value]
         while pending:
             item = pending.pop()
+            steps += 1
+            if not steps % 4096:
+                self.tick()
             if isinstance(item, str):
                 total += len(item)
             elif isinstance(item, Mapping):

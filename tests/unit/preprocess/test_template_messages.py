@@ -1,0 +1,165 @@
+import dataclasses
+import enum
+import json
+
+import pytest
+
+from onnxgen.errors import ChatTemplateError
+from onnxgen.preprocess.chat_template import ChatTemplate
+from onnxgen.preprocess.template_files import TemplateText
+
+GLM = "{% for m in messages %}{% for c in m.tool_calls or [] %}{% for k, v in c.function.arguments.items() %}{{ k }}={{ v }};{% endfor %}{% endfor %}{% endfor %}"
+MISTRAL = "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ c.function | tojson }}{% endfor %}{% endfor %}"
+DEEPSEEK = "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ c.function.name + '|' + c.function.arguments }}{% endfor %}{% endfor %}"
+EITHER = (
+    "{% for m in messages %}{% for c in m.tool_calls or [] %}{% set a = c.function.arguments %}"
+    "{{ a if a is string else a | tojson }}{% endfor %}{% endfor %}"
+)
+PRINTS = "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ c.function.arguments }}{% endfor %}{% endfor %}"
+
+
+def render(text, messages, **options):
+    return ChatTemplate({"default": TemplateText(text, "T")}).render(messages, **options)
+
+
+def calling(arguments, **fields):
+    call = {"id": "call00001", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    return [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": None, "tool_calls": [call]} | fields,
+    ]
+
+
+@pytest.mark.parametrize("arguments", ['{"city": "Paris"}', {"city": "Paris"}])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (GLM, "city=Paris;"),
+        (MISTRAL, '{"name": "f", "arguments": {"city": "Paris"}}'),
+        (DEEPSEEK, 'f|{"city": "Paris"}'),
+        (EITHER, '{"city": "Paris"}'),
+        (PRINTS, '{"city": "Paris"}'),
+    ],
+)
+def test_arguments_take_the_form_the_template_wants(text, expected, arguments):
+    assert render(text, calling(arguments)) == expected
+
+
+@pytest.mark.parametrize("arguments", ["", None, "{}", {}])
+def test_no_arguments_are_an_empty_object(arguments):
+    assert render(MISTRAL, calling(arguments)) == '{"name": "f", "arguments": {}}'
+    assert render(DEEPSEEK, calling(arguments)) == "f|{}"
+
+
+def test_text_arguments_keep_their_spelling():
+    assert render(DEEPSEEK, calling('{"a":1,  "b":"é"}')) == 'f|{"a":1,  "b":"é"}'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ('{"city": ', "message 1: the arguments of the call of 'f' are not JSON"),
+        ("[1]", "a JSON list"),
+        (3, "a JSON int"),
+    ],
+)
+@pytest.mark.parametrize("text", [GLM, DEEPSEEK])
+def test_malformed_arguments_are_refused(text, arguments, message):
+    with pytest.raises(ChatTemplateError, match=message):
+        render(text, calling(arguments))
+
+
+def test_calls_without_a_function_object():
+    messages = [{"role": "assistant", "tool_calls": [{"name": "f", "arguments": '{"a": 1}'}]}]
+    assert (
+        render("{{ messages[0].tool_calls[0] | tojson }}", messages) == '{"name": "f", "arguments": {"a": 1}}'
+    )
+    with pytest.raises(ChatTemplateError, match="a tool call is a str"):
+        render("x", [{"role": "assistant", "tool_calls": ["f"]}])
+
+
+@pytest.mark.parametrize("fields", [{}, {"content": ""}])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{{ m.content[:3] }}",
+        "{{ 'a' + m.content }}",
+        "{{ m.content | trim }}",
+        "{{ m.content }}",
+        "{{ m.content.strip() }}",
+    ],
+)
+def test_calls_without_content_do_not_crash_templates(body, fields):
+    text = "{% for m in messages if m.role == 'assistant' %}[" + body + "]{% endfor %}"
+    assert render(text, calling({}, **fields)) in ("[]", "[a]")
+    messages = calling({})
+    del messages[1]["content"]
+    assert render(text, messages) in ("[]", "[a]")
+
+
+def test_templates_that_ask_for_none_get_it():
+    text = "{% for m in messages %}{% if m.content is none %}only calls{% endif %}{% endfor %}"
+    assert render(text, calling({})) == "only calls"
+
+
+def test_nulls_of_absent_fields_are_dropped():
+    message = {"role": "user", "content": None, "name": None, "tool_calls": None}
+    text = "{{ messages[0] | tojson }}{{ 'name' in messages[0] }}"
+    assert render(text, [message]) == '{"role": "user", "content": ""}False'
+
+
+@pytest.mark.parametrize("key", ["reasoning_content", "thinking", "reasoning"])
+def test_reasoning_goes_by_all_its_names(key):
+    text = "{{ messages[0].reasoning_content }}{{ messages[0].thinking }}"
+    assert render(text, [{"role": "assistant", "content": "x", key: "why"}]) == "whywhy"
+
+
+class Role(enum.StrEnum):
+    USER = "user"
+
+
+@dataclasses.dataclass
+class Message:
+    role: str
+    content: object
+
+
+class Model:
+    def __init__(self, **fields):
+        self.fields = fields
+
+    def model_dump(self):
+        return self.fields
+
+
+def test_messages_may_be_objects():
+    messages = [Message(Role.USER, "a"), Model(role="user", content=("b",)), {"role": "user", "content": 3.5}]
+    assert render("{{ messages | tojson }}", messages) == json.dumps(
+        [
+            {"role": "user", "content": "a"},
+            {"role": "user", "content": ["b"]},
+            {"role": "user", "content": 3.5},
+        ]
+    )
+
+
+def test_templates_see_no_foreign_objects():
+    class Image:
+        def save(self):
+            raise AssertionError("a template called a method")
+
+    messages = [
+        {"role": "user", "content": [{"type": "image", "image": Image()}, {"type": "text", "text": "x"}]}
+    ]
+    assert render("{{ messages[0].content[0].image }}", messages) == "<Image>"
+    with pytest.raises(ChatTemplateError):
+        render("{{ messages[0].content[0].image.save() }}", messages)
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [("hi", "message 0 is a str"), ({"content": "x"}, "message 0 has no role"), ({"role": 1}, "no role")],
+)
+def test_what_is_no_message_is_refused(message, text):
+    with pytest.raises(ChatTemplateError, match=text):
+        render("x", [message])

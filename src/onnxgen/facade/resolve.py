@@ -63,8 +63,8 @@ def resolve_model(
         return _from_path(path, _path_name(path), config, precision, progress)
     if isinstance(model, os.PathLike) or _looks_like_path(model):
         raise ModelNotFoundError(f"{model} does not exist; give a model folder, a checkpoint or a name")
-    built = config.cache_dir / "models" / model
-    if "/" not in model and model not in (".", "..") and _is_ready(built):
+    built = _existing(config.cache_dir / "models" / model) if model.strip(".") else None
+    if built is not None and _is_ready(built):
         return built
     return _from_name(model, config, precision, progress)
 

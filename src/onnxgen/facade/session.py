@@ -5,16 +5,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Generator, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from onnxgen.engine.generation import Generation, Request
 from onnxgen.errors import StateError
 from onnxgen.facade.answer import Answer
 from onnxgen.facade.generation_options import GenerationOptions
 from onnxgen.facade.results import Chunk
-
-if TYPE_CHECKING:
-    from onnxgen.facade.llm import LLM
+from onnxgen.facade.text_model import TextModel
 
 
 class ChatSession:
@@ -23,15 +21,15 @@ class ChatSession:
     What the last turns have in common with the next prompt is not computed again.
 
     Args:
-        llm: The model; it must stay open.
+        model: The model; it must stay open.
         system: Instructions in front of the conversation.
     """
 
-    def __init__(self, llm: LLM, *, system: str | None = None) -> None:
-        self._llm = llm
+    def __init__(self, model: TextModel, *, system: str | None = None) -> None:
+        self._model = model
         self._system = system
         self._turns: list[dict[str, str]] = []
-        self._batch = llm.open_batch(num_rows=1, max_tokens=llm.spec.context_length)
+        self._batch = model.open_batch(num_rows=1, max_tokens=model.spec.context_length)
         self._running: Generator[Chunk] | None = None
         self._release = weakref.finalize(self, self._batch.close)
 
@@ -62,8 +60,8 @@ class ChatSession:
             raise StateError("this session was closed; open another with LLM.session()")
         settings = options or GenerationOptions()
         question = {"role": "user", "content": text}
-        request = self._llm.request(self._llm.encode_chat([*self.messages, question]), settings)
-        answer = self._llm.start_answer(request, settings)
+        request = self._model.request(self._model.encode_chat([*self.messages, question]), settings)
+        answer = self._model.start_answer(request, settings)
         self._running = self._answer(question, request, answer)
         return self._running
 
@@ -92,7 +90,7 @@ class ChatSession:
 
     def _answer(self, question: dict[str, str], request: Request, answer: Answer) -> Generator[Chunk]:
         try:
-            generation = Generation(self._batch, [request], eos_ids=self._llm.spec.tokens.eos)
+            generation = Generation(self._batch, [request], eos_ids=self._model.spec.tokens.eos)
             answer.begin_prefill(cached_tokens=generation.reused_tokens[0])
             while events := generation.step():
                 chunk = answer.push(events[0])

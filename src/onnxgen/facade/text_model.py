@@ -1,0 +1,148 @@
+"""`TextModel`: a loaded model with its tokenizer and chat template, for everything that answers with it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnxgen.backends.base import Backend
+from onnxgen.engine.batch import Batch
+from onnxgen.engine.generation import Request
+from onnxgen.errors import ChatTemplateError, ContextLengthError, OptionError
+from onnxgen.facade.answer import Answer, Clock
+from onnxgen.facade.config import Config
+from onnxgen.facade.generation_options import GenerationOptions, sampling_for
+from onnxgen.facade.model import Model
+from onnxgen.facade.stops import StopMatcher
+from onnxgen.foundations.runtime_config import RuntimeConfig
+
+if TYPE_CHECKING:
+    from onnxgen.preprocess.chat_template import ChatTemplate
+
+Messages = Sequence[Mapping[str, Any]]
+
+
+class TextModel:
+    """A loaded model with its tokenizer and chat template. May be used from several threads.
+
+    Args:
+        folder: A model folder.
+        config: How to run it.
+        backend: An executor that is loaded already; it stays the caller's to close.
+        clock: Seconds from any beginning.
+
+    Raises:
+        ModelFileError: A file of the folder is missing or wrong.
+        BackendError: The backend failed to load the model.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        config: RuntimeConfig,
+        backend: Backend | None = None,
+        clock: Clock = time.perf_counter,
+    ) -> None:
+        from onnxgen.preprocess.tokenizer import Tokenizer
+
+        started = clock()
+        described = Config(folder)
+        self.spec = described.spec
+        # before the weights: a broken tokenizer is told at once
+        self.tokenizer = Tokenizer.from_folder(self.spec.tokenizer_dir, model_vocab_size=self.spec.vocab_size)
+        self.model = Model(described, runtime=config, backend=backend)
+        self.clock = clock
+        self.load_s = clock() - started
+        self._template: ChatTemplate | None = None
+
+    def encode_text(self, text: str) -> list[int]:
+        """Token ids of a text as it is, with the special tokens that the tokenizer adds; never empty.
+
+        Raises:
+            OptionError: There is nothing to begin with.
+        """
+        ids = self.tokenizer.encode(text, add_special_tokens=True)
+        if not ids and self.spec.tokens.bos is not None:
+            return [self.spec.tokens.bos]
+        if not ids:
+            raise OptionError(f"prompt {text!r} has no tokens, and this model has none to begin with")
+        return ids
+
+    def encode_chat(
+        self,
+        messages: Messages,
+        *,
+        tools: Messages | None = None,
+        template_variables: Mapping[str, Any] | None = None,
+    ) -> list[int]:
+        """Token ids of a conversation, up to where the assistant's answer begins.
+
+        Raises:
+            ChatTemplateError: The model has no chat template, or it refuses the messages.
+        """
+        text = self._chat_template().render(
+            list(messages),
+            tools=list(tools) if tools else None,
+            add_generation_prompt=True,
+            **(template_variables or {}),
+        )
+        return self.tokenizer.encode(text)
+
+    def request(self, prompt: Sequence[int], options: GenerationOptions) -> Request:
+        """A prompt, and how it is answered.
+
+        Raises:
+            ContextLengthError: The prompt does not fit the context, or not with ``max_new_tokens``.
+        """
+        limit, new = self.spec.context_length, options.max_new_tokens
+        if len(prompt) + (new or 1) > limit:
+            asked = f"{len(prompt)} prompt tokens" + (f" and max_new_tokens={new}" if new else "")
+            advice = "lower max_new_tokens" if new and len(prompt) < limit else "shorten the prompt"
+            raise ContextLengthError(
+                f"{asked} do not fit the model's context of {limit} tokens, which prompt and answer share; {advice}"
+            )
+        return Request(
+            prompt,
+            sampling_for(options, self.spec.search, prompt_tokens=len(prompt)),
+            max_new_tokens=new,
+            ignore_eos=options.ignore_eos,
+        )
+
+    def start_answer(self, request: Request, options: GenerationOptions, *, index: int = 0) -> Answer:
+        """An answer that is asked for now."""
+        from onnxgen.preprocess.detokenizer import IncrementalDetokenizer
+
+        return Answer(
+            detokenizer=IncrementalDetokenizer(self.tokenizer),
+            stops=StopMatcher(options.stop),
+            index=index,
+            prompt_tokens=len(request.prompt),
+            load_s=self.load_s,
+            clock=self.clock,
+            started=self.clock(),
+        )
+
+    def open_batch(self, *, num_rows: int, max_tokens: int) -> Batch:
+        """Sequences on the model's backend; the caller closes them."""
+        return Batch(
+            self.model.backend,
+            num_rows=num_rows,
+            max_tokens=max_tokens,
+            chunk_tokens=self.model.runtime.prefill_chunk_tokens,
+            rope_switch_length=self.spec.decoder.rope_switch_length,
+        )
+
+    def _chat_template(self) -> ChatTemplate:
+        from onnxgen.preprocess.chat_template import ChatTemplate
+
+        if self._template is None:
+            self._template = ChatTemplate.find(self.spec.tokenizer_dir)
+        if self._template is None:
+            raise ChatTemplateError(
+                f"{self.spec.tokenizer_dir} has no chat template, so conversations cannot be put into a prompt; "
+                "use generate() with plain text, or add a chat_template.jinja"
+            )
+        return self._template

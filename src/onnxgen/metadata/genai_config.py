@@ -16,7 +16,7 @@ from onnxgen.errors import MetadataError
 from onnxgen.foundations.files import read_text
 from onnxgen.foundations.json_text import parse_json
 from onnxgen.metadata.document import AtLeast, Place, ReadBy, read_array, read_document, read_int
-from onnxgen.metadata.genai_config_decoder import Decoder
+from onnxgen.metadata.genai_config_decoder import Decoder, layers_exist
 from onnxgen.metadata.genai_config_drafters import BlockDrafter, Mtp
 from onnxgen.metadata.genai_config_media import (
     AudioOutput,
@@ -87,7 +87,7 @@ class Model:
     left_context_samples: int | None = None
     right_context_samples: int | None = None
     tdt_durations: tuple[int, ...] = ()
-    decoder: Decoder = field(default_factory=Decoder)
+    decoder: Annotated[Decoder, layers_exist] = field(default_factory=Decoder)
     draft: Decoder | None = None
     encoder: Encoder | None = None
     embedding: Embedding | None = None

@@ -20,6 +20,7 @@ from onnxgen.metadata.genai_config_session import Session, SessionOptions
 T = TypeVar("T")
 
 FileName = Annotated[str, relative_file]
+Count = Annotated[int, AtLeast(1)]
 Size = Annotated[int, AtLeast(0)]
 Sizes = tuple[Size, ...]
 
@@ -217,6 +218,19 @@ class Decoder:
     inputs: DecoderInputs = field(default_factory=DecoderInputs)
     outputs: DecoderOutputs = field(default_factory=DecoderOutputs)
     pipeline: Annotated[tuple[tuple[str, PipelineStage], ...], ReadBy(_read_stages)] = ()
+
+
+def layers_exist(decoder: Decoder, place: Place) -> Decoder:
+    """Check: state groups name layers that there are."""
+    for index, group in enumerate(decoder.state_groups or ()):
+        for layer in group.layer_ids:
+            if layer >= decoder.num_hidden_layers:
+                raise (
+                    place.key("state_groups")
+                    .item(index)
+                    .error(f"names layer {layer}; num_hidden_layers is {decoder.num_hidden_layers}")
+                )
+    return decoder
 
 
 def names_by_role(names: Any) -> dict[str, str]:

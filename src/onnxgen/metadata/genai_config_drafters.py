@@ -6,9 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from onnxgen.metadata.document import Between
-from onnxgen.metadata.genai_config_decoder import FileName, SharedInitializer, Size, Sizes
+from onnxgen.metadata.document import AtLeast, Between, Place
+from onnxgen.metadata.genai_config_decoder import Count, FileName, SharedInitializer, Size, Sizes
 from onnxgen.metadata.genai_config_session import Session
+
+
+def _above_zero(value: float, place: Place) -> float:
+    if value <= 0:
+        raise place.error(f"is {value!r}; it must be above 0")
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,7 @@ class Mtp:
     session_options: Session | None = None
     run_options: Mapping[str, str] | None = None
     shared_initializers: tuple[SharedInitializer, ...] = ()
-    num_hidden_layers: Size = 1
+    num_hidden_layers: Count = 1
     num_key_value_heads: Size = 0
     head_size: Size = 0
     main_hidden_states: str = "hidden_states"
@@ -84,25 +90,25 @@ class BlockDrafterOutputs:
 
 @dataclass(frozen=True, slots=True)
 class BlockDrafter:
-    """A model that drafts a whole block at once (sections ``dflash2`` and ``dspark``)."""
+    """A model that drafts a whole block at once (sections ``dflash2`` and ``dspark``); None: not said."""
 
     filename: FileName = ""
     session_options: Session | None = None
     run_options: Mapping[str, str] | None = None
     shared_initializers: tuple[SharedInitializer, ...] = ()
-    num_hidden_layers: Size = 0
+    num_hidden_layers: Count | None = None
     num_key_value_heads: Size = 0
     head_size: Size = 0
-    block_size: Size = 0
-    num_draft_tokens: Size = 0
-    selector_top_k: Size = 0
+    block_size: Annotated[int, AtLeast(2)] | None = None
+    num_draft_tokens: Count | None = None
+    selector_top_k: Count | None = None
     mask_token_id: int = 0
     sliding_window: Size = 0
     main_aux_hidden_states: str = "aux_hidden_states"
     aux_hidden_state_layers: Sizes = ()
     independent_sampling: bool = False
     sampled_proposal: Literal["none", "greedy_path", "independent", "lattice"] = "none"
-    sampling_temperature: float = 1.0
+    sampling_temperature: Annotated[float, _above_zero] = 1.0
     sampling_top_p: Annotated[float, Between(0, 1, open_below=True)] = 1.0
     sampling_min_p: Annotated[float, Between(0, 1)] = 0.0
     inputs: BlockDrafterInputs = field(default_factory=BlockDrafterInputs)

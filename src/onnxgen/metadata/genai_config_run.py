@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from onnxgen.metadata.document import AtLeast, Between, Place, ReadBy, read_float, read_int64
-from onnxgen.metadata.genai_config_decoder import FileName
+from onnxgen.metadata.genai_config_decoder import Count, FileName
 
-Count = Annotated[int, AtLeast(1)]
 Bytes = Annotated[int, ReadBy(read_int64), AtLeast(0)]
 
 

@@ -300,7 +300,7 @@ def test_a_stage_with_everything():
 
 def test_state_groups_with_updates():
     group = {"kind": "fixed_recurrent", "layer_ids": [0], "state_update": {"enabled": True, "capacity": 4}}
-    groups = parse(decoder(state_groups=[group])).model.decoder.state_groups
+    groups = parse(decoder(state_groups=[group], num_hidden_layers=1)).model.decoder.state_groups
     assert groups == (StateGroup("fixed_recurrent", (0,), StateUpdate(enabled=True, capacity=4)),)
 
 
@@ -317,6 +317,9 @@ def test_state_groups_with_updates():
         ("model.decoder.state_groups", [], r"state_groups is empty"),
         ("model.decoder.state_groups", [{"kind": "x", "layer_ids": []}], r"state_groups\[0\]\.kind is 'x'"),
         ("model.decoder.state_groups", [{"kind": "paged_kv"}], r"state_groups\[0\]\.layer_ids is missing"),
+        ("model.decoder.state_groups", [{"kind": "fixed_conv", "layer_ids": [3]}], r"state_groups\[0\] names layer 3; num_hidden_layers is 0"),
+        ("model.dflash2.block_size", 1, r"block_size is 1; it must be at least 2"),
+        ("model.dspark.sampling_temperature", 0, r"sampling_temperature is 0\.0; it must be above 0"),
         ("model.decoder.sliding_window.alignment", "middle", r"alignment is 'middle'; known are left, right"),
         ("model.decoder.num_hidden_layers", -1, r"num_hidden_layers is -1; it must be at least 0"),
         ("model.decoder.num_hidden_layers", 2.5, r"num_hidden_layers must be a whole number"),

@@ -181,7 +181,9 @@ class TestTokenizerFolder:
         assert load_model_spec(path).tokenizer_dir == path / "tok"
 
     def test_a_missing_one_is_named(self, tmp_path):
-        with pytest.raises(MetadataError, match=r"model\.tokenizer_dir is 'tok', and there is no such folder"):
+        with pytest.raises(
+            MetadataError, match=r"model\.tokenizer_dir is 'tok', and there is no such folder"
+        ):
             load_model_spec(folder(tmp_path, {"tokenizer_dir": "tok"}))
 
     def test_one_outside_is_refused(self, tmp_path):

@@ -59,7 +59,7 @@ def manifest(
 
 
 def count_float_zero_points(formats: Mapping[str, int]) -> int:
-    """How many matrices have zero points in floating point."""
+    """How many matrices leave zero points in floating point to the matrix operator."""
     return sum(count for name, count in formats.items() if name.endswith("float zero points"))
 
 

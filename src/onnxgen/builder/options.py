@@ -11,6 +11,7 @@ from onnxgen.foundations.suggest import did_you_mean
 
 Precision = Literal["int4", "int8", "fp16", "bf16", "fp32"]
 IoDtype = Literal["float32", "float16"]
+FloatZeroPoints = Literal["operator", "correction"]
 
 _BLOCK_SIZES = (16, 32, 64, 128, 256)
 
@@ -28,6 +29,9 @@ class BuildOptions:
         symmetric: Quantize around zero; otherwise each block has a zero point.
         requantize: Quantize again what a GGUF file already holds in blocks, instead of carrying it over.
         head_bits: Bits of the output head and the embedding where they are quantized: 4 or 8.
+        float_zero_points: How blocks with zero points in floating point are multiplied, which some GGUF
+            types have: ``operator`` leaves it to the matrix operator, ``correction`` lets that work without
+            them and adds their part by a small matrix of its own. Both are exact.
         io_dtype: Type of activations and caches. ``float16`` is for devices that compute in it.
         num_layers: Keep only this many layers, for tests; None keeps all.
         context_length: Longest sequence in tokens, at most the model's own; None takes the model's. The
@@ -40,6 +44,7 @@ class BuildOptions:
     symmetric: bool = True
     requantize: bool = False
     head_bits: int = 8
+    float_zero_points: FloatZeroPoints = "operator"
     io_dtype: IoDtype = "float32"
     num_layers: int | None = None
     context_length: int | None = None
@@ -54,6 +59,7 @@ class BuildOptions:
         _one_of("block_size", self.block_size, _BLOCK_SIZES)
         _one_of("accuracy_level", self.accuracy_level, range(5))
         _one_of("head_bits", self.head_bits, (4, 8))
+        _one_of("float_zero_points", self.float_zero_points, get_args(FloatZeroPoints))
         _one_of("io_dtype", self.io_dtype, get_args(IoDtype))
         for name in ("num_layers", "context_length"):
             value = getattr(self, name)
@@ -133,6 +139,7 @@ _PARSERS: dict[str, Callable[[str, str], Any]] = {
     "accuracy_level": _integer,
     "symmetric": _boolean,
     "head_bits": _integer,
+    "float_zero_points": _word,
     "io_dtype": _word,
     "num_layers": _integer,
     "context_length": _integer,

@@ -1,0 +1,55 @@
+"""Tokenizer files of a model folder, and what they say of special tokens."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from onnxgen.builder.tokenizer_files import copy_tokenizer_files, named_tokens, tokenizer_facts
+from onnxgen.errors import CheckpointError
+
+
+def test_known_files_are_copied_and_others_are_not(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    (source / "additional_chat_templates").mkdir(parents=True)
+    target.mkdir()
+    for name in ("tokenizer.json", "chat_template.jinja", "merges.txt", "config.json", "README.md"):
+        (source / name).write_text("{}")
+    (source / "additional_chat_templates" / "tool.jinja").write_text("x")
+    copy_tokenizer_files(source, target)
+    assert {path.relative_to(target).as_posix() for path in target.rglob("*")} == {
+        "tokenizer.json",
+        "chat_template.jinja",
+        "merges.txt",
+        "additional_chat_templates",
+        "additional_chat_templates/tool.jinja",
+    }
+
+
+def test_an_empty_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text("")
+    with pytest.raises(CheckpointError, match="is empty"):
+        copy_tokenizer_files(tmp_path, tmp_path / "target")
+
+
+def test_named_tokens_are_found_among_added_ones_and_in_the_vocabulary(tmp_path: Path) -> None:
+    tokenizer = {
+        "added_tokens": [{"id": 9, "content": "<|im_end|>"}],
+        "model": {"type": "BPE", "vocab": {"a": 0, "<s>": 4}},
+        "pre_tokenizer": {"type": "ByteLevel"},
+    }
+    settings = {"eos_token": {"content": "<|im_end|>"}, "bos_token": "<s>", "pad_token": "<unknown>"}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    assert named_tokens(tmp_path) == {"eos_token": ("<|im_end|>", 9), "bos_token": ("<s>", 4)}
+    facts = tokenizer_facts(tmp_path)
+    assert facts is not None
+    assert (facts["algorithm"], facts["byte_level"], facts["vocab_size"]) == ("bpe", True, 10)
+    assert facts["special_tokens"]["eos_token"] == {"content": "<|im_end|>", "id": 9}
+
+
+def test_a_folder_without_a_tokenizer_has_no_facts(tmp_path: Path) -> None:
+    assert tokenizer_facts(tmp_path) is None
+    assert named_tokens(tmp_path) == {}

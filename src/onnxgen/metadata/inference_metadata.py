@@ -153,6 +153,7 @@ def _search_defaults(metadata: InferenceMetadata, context_length: int) -> Search
     if configurable is not None and configurable.chunked_prefill is not None:
         given["chunk_size"] = configurable.chunked_prefill.chunk_size
     given["max_length"] = given.get("max_length") or context_length
+    given["past_present_share_buffer"] = True  # models whose aliasing is forbidden were refused
     return SearchDefaults(**given)
 
 

@@ -51,6 +51,7 @@ def load_model_spec(
     """
     if not folder.is_dir():
         raise ModelNotFoundError(_no_folder(folder))
+    folder = folder.absolute()  # so that the working directory may change later
     genai_config, metadata = folder / GENAI_CONFIG, find_inference_metadata(folder)
     if genai_config.exists():
         if metadata is not None:

@@ -90,7 +90,12 @@ def test_what_a_decoder_means(tmp_path, name):
     assert spec.required_capabilities == ("grouped_query_attention",)
     assert (spec.tokens.bos, spec.tokens.eos, spec.tokens.pad) == (1, (2,), 0)
     assert spec.search == SearchDefaults(
-        do_sample=True, temperature=0.5, top_k=7, max_length=99, chunk_size=128
+        do_sample=True,
+        temperature=0.5,
+        top_k=7,
+        max_length=99,
+        chunk_size=128,
+        past_present_share_buffer=True,
     )
     assert spec.decoder.path == tmp_path / "model.onnx"
     assert spec.decoder.num_layers == 3

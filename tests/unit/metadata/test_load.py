@@ -3,6 +3,7 @@
 import json
 import logging
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -320,8 +321,10 @@ class TestBadFolders:
         with pytest.raises(MetadataError, match=rf"{name} is empty"):
             load_model_spec(path)
 
-    def test_the_working_directory_may_change_after_loading_by_a_full_path(self, tmp_path, monkeypatch):
+    def test_the_working_directory_may_change_after_loading(self, tmp_path, monkeypatch):
         path = folder(tmp_path)
-        spec = load_model_spec(path)
+        monkeypatch.chdir(tmp_path)
+        spec = load_model_spec(Path(path.name))
         monkeypatch.chdir(path)
         assert spec.decoder.path.is_file()
+        assert spec.tokenizer_dir == spec.folder == path

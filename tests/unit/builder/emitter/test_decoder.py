@@ -110,21 +110,23 @@ def test_float32_logits_equal_the_reference_at_once_in_chunks_and_token_by_token
 
 
 @pytest.mark.parametrize(
-    ("name", "precision", "symmetric"),
+    ("name", "precision", "symmetric", "head_bits"),
     [
-        *((name, "int4", True) for name in FAMILIES),
-        ("llama-bias", "int4", False),
-        ("qwen3", "int8", True),
-        ("phi3", "int8", False),
+        *((name, "int4", True, 8) for name in FAMILIES),
+        ("llama-bias", "int4", False, 8),
+        ("llama-bias", "int4", False, 4),
+        ("gemma3", "int4", True, 4),
+        ("qwen3", "int8", True, 8),
+        ("phi3", "int8", False, 4),
     ],
 )
 def test_quantized_logits_equal_the_reference_on_the_dequantized_weights(
-    name: str, precision: str, symmetric: bool, tmp_path: Path, seed: int
+    name: str, precision: str, symmetric: bool, head_bits: int, tmp_path: Path, seed: int
 ) -> None:
     # Blocks of 32 do not divide 48 or 40 columns: every row ends in a padded block.
     config = family_config(name)
     source = random_source(config, tmp_path / "source", seed)
-    options = BuildOptions(precision=precision, symmetric=symmetric, accuracy_level=1)
+    options = BuildOptions(precision, symmetric=symmetric, accuracy_level=1, head_bits=head_bits)
     build(source, tmp_path / "model", options=options)
     bits = {"int4": 4, "int8": 8}[precision]
     weights = {}
@@ -132,7 +134,9 @@ def test_quantized_logits_equal_the_reference_on_the_dequantized_weights(
         weights[tensor] = value
         if value.ndim == 2:
             wide = tensor in ("lm_head.weight", "model.embed_tokens.weight")
-            blocks = quantize_blocks(value, bits=8 if wide else bits, block_size=32, symmetric=symmetric)
+            blocks = quantize_blocks(
+                value, bits=head_bits if wide else bits, block_size=32, symmetric=symmetric
+            )
             weights[tensor] = dequantize_blocks(blocks)
     ids = np.random.default_rng(seed).integers(0, config["vocab_size"], 9).tolist()
     expected = reference_logits(config, weights, ids)

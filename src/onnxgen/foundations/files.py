@@ -107,23 +107,40 @@ def _hub_blobs(root: Path) -> list[Path]:
 def atomic_directory(target: Path) -> Generator[Path]:
     """Yield a new folder beside ``target`` that takes its place when the block ends without an error.
 
-    Until then ``target`` is as it was; after an error nothing is left behind.
+    Until then ``target`` is as it was; after an error, an interrupt included, it still is, and nothing is
+    left behind.
+
+    Raises:
+        ModelFileError: ``target`` is a file.
     """
+    if target.is_file():
+        raise ModelFileError(f"{target} is a file, expected a folder or nothing; choose another name")
     target.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
     try:
         yield work
         work.chmod(0o777 & ~_umask())
         if target.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
-            target.replace(old / "old")
-            work.replace(target)
-            shutil.rmtree(old, ignore_errors=True)
+            _swap(work, target)
         else:
             work.replace(target)
     except BaseException:
         shutil.rmtree(work, ignore_errors=True)
         raise
+
+
+def _swap(work: Path, target: Path) -> None:
+    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
+    old = aside / "old"
+    try:
+        target.replace(old)
+        work.replace(target)
+    except BaseException:
+        if old.exists() and not target.exists():
+            old.replace(target)  # if even this fails, the old folder stays where it is
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 @contextlib.contextmanager

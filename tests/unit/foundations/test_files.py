@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -202,6 +203,33 @@ class TestAtomicDirectory:
             raise KeyboardInterrupt
         assert (target / "old").read_text() == "old"
         assert list(tmp_path.iterdir()) == [target]
+
+    @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+    def test_a_swap_that_fails_half_way_is_taken_back(self, tmp_path, monkeypatch, error):
+        target = tmp_path / "out"
+        target.mkdir()
+        (target / "old").write_text("old")
+        replace = Path.replace
+
+        def failing(self, other):
+            if self.name.endswith(".partial"):
+                raise error
+            return replace(self, other)
+
+        with pytest.raises(error), atomic_directory(target):
+            monkeypatch.setattr(Path, "replace", failing)
+        monkeypatch.undo()
+        assert (target / "old").read_text() == "old"
+        assert list(tmp_path.iterdir()) == [target]
+
+    def test_a_file_is_not_replaced_by_a_folder(self, tmp_path):
+        (tmp_path / "out").write_text("mine")
+        with (
+            pytest.raises(ModelFileError, match="is a file, expected a folder"),
+            atomic_directory(tmp_path / "out"),
+        ):
+            raise AssertionError("the block must not run")
+        assert (tmp_path / "out").read_text() == "mine"
 
     def test_it_takes_the_place_of_the_old_one_whole(self, tmp_path):
         target = tmp_path / "out"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from onnxgen.facade.generator import Generator
     from onnxgen.facade.llm import LLM
     from onnxgen.facade.model import Model
+    from onnxgen.facade.not_here import Adapters, Audios, Images
     from onnxgen.facade.params import GeneratorParams
     from onnxgen.facade.results import Chunk, Completion, Timings, Usage
     from onnxgen.facade.session import ChatSession
@@ -30,6 +31,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "LLM",
+    "Adapters",
+    "Audios",
     "ChatSession",
     "Chunk",
     "Completion",
@@ -37,6 +40,7 @@ __all__ = [
     "GenerationOptions",
     "Generator",
     "GeneratorParams",
+    "Images",
     "Model",
     "NamedTensors",
     "Tensor",
@@ -69,6 +73,7 @@ _MODULES = {
     "facade.generator": ("Generator",),
     "facade.llm": ("LLM",),
     "facade.model": ("Model",),
+    "facade.not_here": ("Adapters", "Audios", "Images"),
     "facade.params": ("GeneratorParams",),
     "facade.results": ("Chunk", "Completion", "Timings", "Usage"),
     "facade.session": ("ChatSession",),

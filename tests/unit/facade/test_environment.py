@@ -3,7 +3,7 @@ import logging
 import pytest
 
 from onnxgen.errors import CapabilityError, OptionError
-from onnxgen.facade import environment
+from onnxgen.facade import environment, not_here
 
 
 @pytest.fixture
@@ -50,3 +50,18 @@ def test_what_cannot_be_logged_is_refused_and_changes_nothing(restored, options,
 def test_libraries_cannot_be_registered():
     with pytest.raises(CapabilityError, match="'CUDAExecutionProvider'"):
         environment.register_execution_provider_library("CUDAExecutionProvider", "lib.so")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(lambda: not_here.Images.open("a.png"), id="images"),
+        pytest.param(lambda: not_here.Images.open_bytes(b"x"), id="image bytes"),
+        pytest.param(lambda: not_here.Audios.open("a.wav"), id="audios"),
+        pytest.param(lambda: not_here.Audios.open_bytes(b"x"), id="audio bytes"),
+        pytest.param(lambda: not_here.Adapters(None), id="adapters"),
+    ],
+)
+def test_what_is_not_here_says_so_when_it_is_used(call):
+    with pytest.raises(CapabilityError, match="this version"):
+        call()

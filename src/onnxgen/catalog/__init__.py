@@ -6,7 +6,6 @@ Knows sources, hashes and cache folders; knows nothing of what is inside a check
 from onnxgen.catalog.entries import CatalogEntry, HubSource, PackagePart, PackageSource, entries, find
 from onnxgen.catalog.local import LocalItem, LocalKind, local_items, remove_local
 from onnxgen.catalog.pull import Pulled, pull
-from onnxgen.catalog.sizes import format_bytes
 
 __all__ = [
     "CatalogEntry",
@@ -18,7 +17,6 @@ __all__ = [
     "Pulled",
     "entries",
     "find",
-    "format_bytes",
     "local_items",
     "pull",
     "remove_local",

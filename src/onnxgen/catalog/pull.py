@@ -11,7 +11,6 @@ from onnxgen.catalog.generic import fetch_from_hub, fetch_from_package
 from onnxgen.catalog.hub import HubClient, HuggingFaceHub
 from onnxgen.catalog.packages import PackageTool, available_tools, fetched_package
 from onnxgen.catalog.references import HubReference, PackageReference, Reference, parse_reference
-from onnxgen.catalog.sizes import format_bytes
 from onnxgen.catalog.storage import (
     HashingWriter,
     Receipt,
@@ -24,6 +23,7 @@ from onnxgen.catalog.storage import (
     write_receipt,
 )
 from onnxgen.errors import DownloadError
+from onnxgen.foundations.disk import format_bytes
 from onnxgen.foundations.progress import SILENT, Progress
 from onnxgen.foundations.runtime_config import RuntimeConfig
 

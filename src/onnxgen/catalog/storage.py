@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from onnxgen.catalog.lock import exclusive
-from onnxgen.catalog.sizes import format_bytes
 from onnxgen.catalog.watch import total_size
 from onnxgen.errors import DownloadError, OnnxgenError
+from onnxgen.foundations.disk import require_disk_space
 from onnxgen.foundations.files import atomic_file
 from onnxgen.foundations.progress import Progress, ProgressTask
 
@@ -126,14 +126,8 @@ def check_space(folder: Path, needed_bytes: int) -> None:
     Raises:
         DownloadError: With both numbers.
     """
-    needed_bytes += _SPARE_BYTES
-    free = shutil.disk_usage(folder).free
-    if free < needed_bytes:
-        raise DownloadError(
-            f"not enough disk space at {folder}: {format_bytes(needed_bytes)} needed (the download and the "
-            f"checkpoint), {format_bytes(free)} free; free some space, or choose another cache folder with "
-            "ONNXGEN_CACHE_DIR"
-        )
+    what = "fetching it (the download and the checkpoint)"
+    require_disk_space(folder, needed_bytes + _SPARE_BYTES, what, error=DownloadError)
 
 
 class HashingWriter:

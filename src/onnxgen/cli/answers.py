@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import IO, TYPE_CHECKING
 
-from onnxgen.catalog.sizes import format_bytes
 from onnxgen.cli.conversations import Conversation
+from onnxgen.foundations.disk import format_bytes
 
 if TYPE_CHECKING:
     from onnxgen.facade.llm import Completion

@@ -50,7 +50,7 @@ def checkpoint_facts(path: Path) -> Facts:
         metadata: Any = getattr(source, "metadata", None)
         return {
             "kind": "Hugging Face folder" if metadata is None else "GGUF file",
-            "path": str(source.path),
+            "path": str(source.path.resolve()),
             "size_bytes": total_size(path) if path.is_dir() else path.stat().st_size,
             "architecture": ", ".join(config.get("architectures") or ["?"]),
             "parameters": parameters,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from onnxgen.catalog.sizes import format_bytes
+from onnxgen.foundations.disk import format_bytes
 
 Facts = dict[str, Any]
 _BYTES = "_bytes"
@@ -17,7 +17,8 @@ def facts_text(facts: Mapping[str, Any], *, indent: str = "") -> str:
     for key, value in facts.items():
         if value is None or value in ({}, [], ()):
             continue
-        label = key.removesuffix(_BYTES).replace("_", " ")
+        # a dot marks the name of a tensor or package, which is written as it is
+        label = key if "." in key else key.removesuffix(_BYTES).replace("_", " ")
         if isinstance(value, Mapping):
             lines.append(f"{indent}{label}:")
             lines.append(facts_text(cast("Mapping[str, Any]", value), indent=indent + "  "))

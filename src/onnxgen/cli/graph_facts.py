@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 _LAYER = re.compile(r"(?:^|[./])(?:layers?|h|blocks?)[./](\d+)[./](.+)$")
-_TAIL = re.compile(r"([._/](weights?|MatMul\w*|qweight|quant\w*|Q\d+|scales?))+$", re.IGNORECASE)
+_TAIL = re.compile(r"([._/](weights?|MatMul\w*|qweight|quant\w*|Q\d+|scales?|flat))+$", re.IGNORECASE)
 # operators between a stored matrix and the product that uses it
 _CARRIERS = frozenset({"Cast", "Transpose", "DequantizeLinear", "Reshape", "Identity"})
 
@@ -35,7 +35,7 @@ def graph_facts(path: Path) -> Facts:
             formats.setdefault(_kind(name), Counter())[how] += 1
     return {
         "file": path.name,
-        "opsets": dict(model.opset_imports),
+        "opsets": {domain or "ai.onnx": version for domain, version in model.opset_imports.items()},
         "ir_version": model.ir_version,
         "nodes": len(model.graph),
         "matrices": {

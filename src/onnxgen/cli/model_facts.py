@@ -41,7 +41,7 @@ def model_facts(folder: Path) -> Facts:
     graph = graph_facts(spec.decoder.path)
     return {
         "kind": "model folder",
-        "path": str(folder),
+        "path": str(folder.resolve()),
         "size_bytes": total_size(folder),
         "metadata": spec.source.name,
         "type": spec.model_type,
@@ -125,9 +125,10 @@ def _manifest(folder: Path) -> Mapping[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        return json.loads(path.read_text("utf-8"))
+        manifest = json.loads(path.read_text("utf-8"))
     except ValueError:
         return None  # the manifest is for people; a model runs without it
+    return {key: value for key, value in manifest.items() if key != "files"}
 
 
 def _notes(graph: Facts) -> list[str]:

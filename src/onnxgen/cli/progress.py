@@ -8,8 +8,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Self
 
-from onnxgen.catalog.sizes import format_bytes
 from onnxgen.cli.terminal import is_terminal
+from onnxgen.foundations.disk import format_bytes
 from onnxgen.foundations.progress import Progress, ProgressTask
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from onnxgen.catalog import format_bytes
 from onnxgen.cli import loading
 from onnxgen.cli.options import ConfigFile, LogLevel, Verbose
 from onnxgen.cli.progress import make_progress
 from onnxgen.cli.settings import load_settings
+from onnxgen.foundations.disk import format_bytes
 
 
 def build(

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import platform
-import shutil
 import sys
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
@@ -17,9 +16,10 @@ import typer
 
 from onnxgen.catalog.watch import total_size
 from onnxgen.cli.facts import Facts, facts_text
-from onnxgen.cli.machine import machine_facts
 from onnxgen.cli.options import Backend, ConfigFile, Json, LogLevel, Threads, Verbose
 from onnxgen.cli.settings import load_settings
+from onnxgen.foundations.cpuinfo import default_threads, detect_cpu, detect_memory
+from onnxgen.foundations.disk import format_bytes, free_disk_bytes
 
 if TYPE_CHECKING:
     from onnxgen.foundations.config_sources import ResolvedConfig
@@ -54,7 +54,7 @@ def doctor(
             name: _version(name) or f"not installed; pip install 'onnxgen[{extra}]'"
             for name, extra in _OPTIONAL.items()
         },
-        "machine": machine_facts(),
+        "machine": _machine_facts(),
         "backends": _backend_facts(),
         "package_tools": _tool_facts(),
         "cache": _cache_facts(resolved.config.cache_dir),
@@ -79,6 +79,23 @@ def _version(package: str) -> str | None:
         return installed_version(package)
     except PackageNotFoundError:
         return None
+
+
+def _machine_facts() -> Facts:
+    cpu, memory = detect_cpu(), detect_memory()
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "cpu": cpu.model_name,
+        "architecture": cpu.architecture,
+        "cpu_features": sorted(cpu.features),
+        "physical_cores": cpu.physical_cores,
+        "logical_cores": cpu.logical_cores,
+        "quota_cores": cpu.quota_cores,
+        "default_threads": default_threads(cpu),
+        "caches": {f"L{c.level} {c.kind}": format_bytes(c.size_bytes) for c in cpu.caches},
+        "memory_bytes": memory.total_bytes,
+        "available_memory_bytes": memory.available_bytes,
+    }
 
 
 def _backend_facts() -> Facts:
@@ -106,7 +123,7 @@ def _cache_facts(cache_dir: Path) -> Facts:
         "writable": os.access(existing, os.W_OK),
         "checkpoints_bytes": total_size(cache_dir / "checkpoints"),
         "models_bytes": total_size(cache_dir / "models"),
-        "free_bytes": shutil.disk_usage(existing).free,
+        "free_bytes": free_disk_bytes(cache_dir),
     }
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import typer
 
-from onnxgen.catalog import LocalItem, entries, format_bytes, local_items
+from onnxgen.catalog import LocalItem, entries, local_items
 from onnxgen.cli.options import ConfigFile, Json, LogLevel, Verbose
 from onnxgen.cli.settings import load_settings
 from onnxgen.cli.terminal import columns
+from onnxgen.foundations.disk import format_bytes
 
 
 def list_models(

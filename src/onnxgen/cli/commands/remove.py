@@ -8,6 +8,7 @@ import typer
 
 from onnxgen.cli.options import ConfigFile, LogLevel, Verbose
 from onnxgen.cli.settings import load_settings
+from onnxgen.foundations.disk import format_bytes
 
 
 def remove(
@@ -21,7 +22,7 @@ def remove(
 
     A checkpoint takes the models built from it along.
     """
-    from onnxgen.catalog import format_bytes, remove_local
+    from onnxgen.catalog import remove_local
 
     resolved = load_settings(ctx, config_file=config, log_level=log_level, verbose=verbose)
     for name in names:

@@ -66,7 +66,7 @@ def write_gguf(
     for key, value in entries:
         kind, body = _value(value, order)
         head += _string(key, order) + struct.pack(f"{order}I", kind) + body
-    data = b""
+    data = bytearray()
     for name, tensor in lines:
         data += bytes(-len(data) % alignment)
         offset = len(data) if tensor.offset is None else tensor.offset

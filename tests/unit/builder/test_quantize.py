@@ -4,13 +4,11 @@ import tracemalloc
 
 import ml_dtypes
 import numpy as np
-import onnx
-import onnxruntime as ort
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper
 
+from matmul_nbits import assert_onnxruntime_agrees
 from onnxgen.builder.packing import pack_codes, unpack_codes
 from onnxgen.builder.quantize import BLOCK_SIZES, concat_rows, dequantize_blocks, quantize_blocks
 from onnxgen.builder.weights import BlockQuantized
@@ -24,55 +22,6 @@ def rng():
     seed = np.random.SeedSequence().entropy
     print("seed", seed)
     return np.random.default_rng(seed)
-
-
-def matmul_nbits(x: np.ndarray, blocks: BlockQuantized) -> np.ndarray:
-    """Run one MatMulNBits node with float activations (accuracy_level 0)."""
-    rows, _ = blocks.scales.shape
-    tensors = [("codes", blocks.codes), ("scales", blocks.scales)]
-    if blocks.zero_points is not None:
-        tensors.append(("zero_points", blocks.zero_points))
-    initializers = [
-        helper.make_tensor(
-            name,
-            TensorProto.UINT8 if value.dtype == np.uint8 else TensorProto.FLOAT,
-            value.shape,
-            np.ascontiguousarray(value).tobytes(),
-            raw=True,
-        )
-        for name, value in tensors
-    ]
-    node = helper.make_node(
-        "MatMulNBits",
-        ["x", *(name for name, _ in tensors)],
-        ["y"],
-        domain="com.microsoft",
-        K=blocks.in_features,
-        N=rows,
-        bits=blocks.bits,
-        block_size=blocks.block_size,
-        accuracy_level=0,
-    )
-    graph = helper.make_graph(
-        [node],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, list(x.shape))],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [x.shape[0], rows])],
-        initializers,
-    )
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
-    onnx.checker.check_model(model)
-    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return session.run(None, {"x": x})[0]
-
-
-def assert_onnxruntime_agrees(blocks: BlockQuantized, rng: np.random.Generator) -> None:
-    x = rng.standard_normal((3, blocks.in_features)).astype(np.float32)
-    weights = dequantize_blocks(blocks).astype(np.float64)
-    expected = x.astype(np.float64) @ weights.T
-    scale = np.abs(x).astype(np.float64) @ np.abs(weights).T
-    assert np.abs(matmul_nbits(x, blocks) - expected).max() < 1e-5 * scale.max()
 
 
 @pytest.mark.parametrize("symmetric", [True, False])

@@ -45,14 +45,10 @@ def read_config(file: GgufFile) -> dict[str, Any]:
 
 
 def _common(file: GgufFile, keys: ArchitectureKeys) -> dict[str, Any]:
-    if _EMBEDDING not in file.tensors:
-        raise CheckpointError(
-            f"{file.path}: tensor {_EMBEDDING!r} is missing; this is not a complete language model"
-        )
-    hidden, heads = keys.integer("embedding_length"), keys.integer("attention.head_count")
-    if not heads:
-        raise CheckpointError(f"{file.path}: metadata key '{keys.architecture}.attention.head_count' is 0")
+    hidden, heads = keys.positive("embedding_length"), keys.positive("attention.head_count")
     head_dim = keys.optional_integer("attention.key_length") or hidden // heads
+    if not head_dim:
+        raise CheckpointError(f"{file.path}: {heads} heads do not fit an embedding_length of {hidden}")
     value_dim = keys.optional_integer("attention.value_length") or head_dim
     if value_dim != head_dim:
         raise CheckpointError(
@@ -62,31 +58,53 @@ def _common(file: GgufFile, keys: ArchitectureKeys) -> dict[str, Any]:
     return {
         "hidden_size": hidden,
         "intermediate_size": keys.integer("feed_forward_length"),
-        "num_hidden_layers": keys.integer("block_count"),
+        "num_hidden_layers": _num_layers(file, keys),
         "num_attention_heads": heads,
         "num_key_value_heads": keys.optional_integer("attention.head_count_kv") or heads,
         "head_dim": head_dim,
         "rms_norm_eps": keys.number("attention.layer_norm_rms_epsilon"),
         "max_position_embeddings": keys.integer("context_length"),
-        # Counted, not read: some files say less than their embedding has.
-        "vocab_size": file.tensors[_EMBEDDING].shape[0],
+        "vocab_size": _vocab_size(file, hidden),
         "tie_word_embeddings": _HEAD not in file.tensors,
         **rope_config(file, keys, head_dim=head_dim),
-        **_special_tokens(file.metadata),
+        **_special_tokens(keys),
     }
 
 
-def _special_tokens(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def _num_layers(file: GgufFile, keys: ArchitectureKeys) -> int:
+    layers = keys.positive("block_count")
+    if layers > len(file.tensors):
+        raise CheckpointError(
+            f"{file.path}: {keys.architecture}.block_count is {layers}, but there are only "
+            f"{len(file.tensors)} tensors; the file is incomplete or broken"
+        )
+    return layers
+
+
+def _vocab_size(file: GgufFile, hidden: int) -> int:
+    """Rows of the embedding: some files state another size, and the rows are what there is."""
+    embedding = file.tensors.get(_EMBEDDING)
+    if embedding is None:
+        raise CheckpointError(
+            f"{file.path}: tensor {_EMBEDDING!r} is missing; this is not a complete language model"
+        )
+    if len(embedding.shape) != 2 or embedding.shape[1] != hidden:
+        raise CheckpointError(
+            f"{file.path}: tensor {_EMBEDDING!r} has shape {list(embedding.shape)}, expected rows of "
+            f"embedding_length {hidden}"
+        )
+    return embedding.shape[0]
+
+
+def _special_tokens(keys: ArchitectureKeys) -> dict[str, Any]:
     """Ids as in ``config.json``; what ends a turn or a message ends generation, too."""
-    ends: list[int] = []
-    for name in ("eos", "eot", "eom"):
-        value = metadata.get(f"tokenizer.ggml.{name}_token_id")
-        if isinstance(value, int) and value not in ends:
-            ends.append(value)
+    tokens = ArchitectureKeys(keys.path, "tokenizer.ggml", keys.metadata)
+    stored = [tokens.optional_integer(f"{name}_token_id") for name in ("eos", "eot", "eom")]
+    ends = list(dict.fromkeys(token for token in stored if token is not None))
     return {
-        "bos_token_id": metadata.get("tokenizer.ggml.bos_token_id"),
+        "bos_token_id": tokens.optional_integer("bos_token_id"),
         "eos_token_id": ends if len(ends) > 1 else (ends[0] if ends else None),
-        "pad_token_id": metadata.get("tokenizer.ggml.padding_token_id"),
+        "pad_token_id": tokens.optional_integer("padding_token_id"),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,13 @@ class ArchitectureKeys:
         value = self.optional_integer(name)
         if value is None:
             raise self._missing(name)
+        return value
+
+    def positive(self, name: str) -> int:
+        """A whole number above 0 that must be there."""
+        value = self.integer(name)
+        if not value:
+            raise self._wrong(name, value, "a whole number above 0")
         return value
 
     def optional_integer(self, name: str) -> int | None:
@@ -74,8 +82,8 @@ class ArchitectureKeys:
 
     def _scalar(self, name: str) -> Any:
         value = self.metadata.get(f"{self.architecture}.{name}")
-        if isinstance(value, np.ndarray | list):
-            same = {*np.asarray(value).tolist()} if len(value) else set[Any]()
+        if isinstance(value, np.ndarray):
+            same = {*value.tolist()}
             if len(same) != 1:
                 raise self._wrong(name, value, "one value; values that differ by layer are not supported")
             return same.pop()
@@ -88,7 +96,7 @@ class ArchitectureKeys:
 
     def _wrong(self, name: str, value: object, expected: str) -> CheckpointError:
         return CheckpointError(
-            f"{self.path}: metadata key '{self.architecture}.{name}' is {value!r}, expected {expected}"
+            f"{self.path}: metadata key '{self.architecture}.{name}' is {reprlib.repr(value)}, expected {expected}"
         )
 
 

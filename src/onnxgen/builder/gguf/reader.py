@@ -256,6 +256,8 @@ class _Parser:
                 f"tensor {name!r} has {dimensions} dimensions, at most {_MAX_DIMENSIONS} can be"
             )
         shape = [self._number("<u8", f"the shape of tensor {name!r}") for _ in range(dimensions)]
+        if 0 in shape:
+            raise self._error(f"tensor {name!r} has shape {shape[::-1]}, which holds nothing")
         type_number = self._number("<u4", f"the type of tensor {name!r}")
         offset = self._number("<u8", f"the offset of tensor {name!r}")
         return name, tuple(reversed(shape)), type_number, offset

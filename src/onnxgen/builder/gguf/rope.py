@@ -30,7 +30,10 @@ def rope_config(file: GgufFile, keys: ArchitectureKeys, *, head_dim: int) -> dic
     Raises:
         CheckpointError: A scaling type that is not known, or one without its numbers.
     """
-    theta = keys.optional_number("rope.freq_base") or 10000.0
+    theta = keys.optional_number("rope.freq_base")
+    theta = 10000.0 if theta is None else theta
+    if theta <= 0:
+        raise CheckpointError(f"{keys.path}: {keys.architecture}.rope.freq_base is {theta}, must be above 0")
     config: dict[str, Any] = {"rope_theta": theta}
     rotary_dim = keys.optional_integer("rope.dimension_count") or head_dim
     if rotary_dim != head_dim:
@@ -89,19 +92,24 @@ def _longrope(file: GgufFile, keys: ArchitectureKeys) -> dict[str, Any]:
     for key, name in (("short_factor", SHORT_FACTORS), ("long_factor", LONG_FACTORS)):
         if name not in file.tensors:
             raise CheckpointError(f"{keys.path}: tensor {name!r} is missing beside the other rope factors")
-        factors = load_values(file, file.tensors[name]).astype(np.float32).ravel()
-        scaling[key] = [shortest(float(value)) for value in factors]
+        scaling[key] = [shortest(float(value)) for value in _factors(file, name)]
     attention = keys.optional_number("rope.scaling.attn_factor")
     if attention is not None:
         scaling["attention_factor"] = attention
     return scaling
 
 
+def _factors(file: GgufFile, name: str) -> npt.NDArray[np.float32]:
+    factors = load_values(file, file.tensors[name]).astype(np.float32).ravel()
+    if not (np.isfinite(factors) & (factors > 0)).all():
+        raise CheckpointError(f"{file.path}: tensor {name!r} has factors that are not positive numbers")
+    return factors
+
+
 def _llama3(file: GgufFile, theta: float, rotary_dim: int) -> dict[str, Any] | None:
-    tensor = file.tensors.get(FREQUENCY_FACTORS)
-    if tensor is None:
+    if FREQUENCY_FACTORS not in file.tensors:
         return None
-    factors = load_values(file, tensor).astype(np.float64).ravel()
+    factors = _factors(file, FREQUENCY_FACTORS).astype(np.float64)
     factor = float(factors.max(initial=1.0))
     if factors.size != rotary_dim // 2 or factor <= 1:
         return None

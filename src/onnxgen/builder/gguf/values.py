@@ -43,7 +43,7 @@ def load_values(file: GgufFile, tensor: GgufTensor, order: RowOrder | None = Non
         order: Rows (entries of a vector) in another order.
 
     Raises:
-        CheckpointError: The type is not known, or bytes are missing.
+        CheckpointError: The type is not known, bytes are missing, or blocks hold no finite numbers.
     """
     kind = _loadable(file, tensor)
     dtype = _FLOATS.get(kind.name)
@@ -55,7 +55,7 @@ def load_values(file: GgufFile, tensor: GgufTensor, order: RowOrder | None = Non
     values = np.empty((rows, columns), np.float32 if dtype is None else dtype)
     for chunk, raw in _raw_rows(file, tensor, kind):
         target = chunk if targets is None else targets[chunk]
-        values[target] = raw.view(dtype) if dtype is not None else _dequantize(raw, kind)
+        values[target] = raw.view(dtype) if dtype is not None else _dequantize(file, tensor, kind, raw)
     return values.reshape(tensor.shape)
 
 
@@ -66,7 +66,7 @@ def load_blocks(file: GgufFile, tensor: GgufTensor, order: RowOrder | None = Non
         None when the tensor is no matrix, or its type is not in `BLOCK_FORMATS`.
 
     Raises:
-        CheckpointError: Bytes are missing.
+        CheckpointError: Bytes are missing, or blocks hold no finite numbers.
     """
     kind = tensor.kind
     form = BLOCK_FORMATS.get(kind.name) if kind else None
@@ -80,7 +80,11 @@ def load_blocks(file: GgufFile, tensor: GgufTensor, order: RowOrder | None = Non
     targets = None if order is None else np.argsort(order)
     for chunk, raw in _raw_rows(file, tensor, kind):
         target = chunk if targets is None else targets[chunk]
-        unpacked = form.unpack(raw.reshape(-1, kind.block_bytes))
+        with np.errstate(invalid="ignore"):  # checked below
+            unpacked = form.unpack(raw.reshape(-1, kind.block_bytes))
+        minimums = () if unpacked.minimums is None else unpacked.minimums
+        if not (np.isfinite(unpacked.scales).all() and np.isfinite(minimums).all()):
+            raise _broken_blocks(file, tensor)
         if zero_points is None:
             chunk_codes, chunk_scales = unpacked.codes, unpacked.scales
         else:
@@ -119,8 +123,21 @@ def _raw_rows(
         )
 
 
-def _dequantize(raw: npt.NDArray[np.uint8], kind: GgmlType) -> npt.NDArray[np.float32]:
+def _dequantize(
+    file: GgufFile, tensor: GgufTensor, kind: GgmlType, raw: npt.NDArray[np.uint8]
+) -> npt.NDArray[np.float32]:
     from gguf.constants import GGMLQuantizationType
     from gguf.quants import dequantize
 
-    return dequantize(raw, GGMLQuantizationType(kind.number))
+    with np.errstate(all="ignore"):
+        values = dequantize(raw, GGMLQuantizationType(kind.number))
+    if not np.isfinite(values).all():
+        raise _broken_blocks(file, tensor)
+    return values
+
+
+def _broken_blocks(file: GgufFile, tensor: GgufTensor) -> CheckpointError:
+    return CheckpointError(
+        f"{file.path}: blocks of tensor {tensor.name!r} ({tensor.type_name}) are scaled by what is not a finite "
+        "number; the file is broken, fetch it again"
+    )

@@ -85,7 +85,10 @@ class GgufSource:
         line = self._line(name)
         loaded = values.load_values(self._file, line, self._order(name))
         offset = self._tensors[name].offset
-        return loaded.astype(np.float32) - np.float32(offset) if offset else loaded
+        if not offset:
+            return loaded
+        with np.errstate(invalid="ignore"):  # what is not a number stays so
+            return loaded.astype(np.float32) - np.float32(offset)
 
     def load_blocks(self, name: str) -> BlockQuantized | None:
         """Read a matrix in its own blocks: Q4_0, Q4_1, Q4_K in 4 bits, Q5_0, Q6_K, Q8_0 in 8.
@@ -110,8 +113,9 @@ class GgufSource:
         return self._file.tensors[mapped.stored]
 
     def _order(self, name: str) -> npt.NDArray[np.intp] | None:
-        heads = self._tensors[name].rotary_heads
-        return rotary_row_order(self._line(name).shape[0], heads) if heads else None
+        heads, line = self._tensors[name].rotary_heads, self._line(name)
+        # Of an unknown type the shape was not checked against the file, and reading it is refused anyway.
+        return rotary_row_order(line.shape[0], heads) if heads and line.kind else None
 
     def _check_heads(self, name: str, mapped: MappedTensor) -> None:
         shape = self._file.tensors[mapped.stored].shape

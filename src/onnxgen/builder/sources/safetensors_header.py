@@ -17,6 +17,8 @@ from onnxgen.errors import CheckpointError
 from onnxgen.foundations.files import check_file
 
 _LENGTH_BYTES = 8
+# The format's own limit, which the library enforces too.
+_MAX_HEADER_BYTES = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +84,14 @@ def _json_header(file: Path) -> tuple[dict[str, Any], int]:
                 f"{file} has {size} bytes, its header alone should take {_LENGTH_BYTES + length}; "
                 "it is cut off or no safetensors file"
             )
+        if length > _MAX_HEADER_BYTES:
+            raise CheckpointError(
+                f"{file} has no safetensors header: it would take {length} bytes, at most {_MAX_HEADER_BYTES} may be"
+            )
         raw = stream.read(length)
     try:
         header = json.loads(raw)
-    except (UnicodeDecodeError, json.JSONDecodeError) as cause:
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as cause:
         raise CheckpointError(f"{file} has no safetensors header: {cause}") from cause
     if not isinstance(header, dict):
         raise CheckpointError(f"{file} has no safetensors header: {raw[:40]!r}")

@@ -122,7 +122,16 @@ def test_a_missing_key_is_named(config, architecture, key):
         ("rope.freq_base", "big", "'llama.rope.freq_base' is 'big', expected a number"),
         ("rope.freq_base", float("nan"), "'llama.rope.freq_base' is nan, expected a finite number"),
         ("rope.scaling.type", 3, "'llama.rope.scaling.type' is 3, expected a string"),
-        ("attention.head_count", 0, "attention.head_count' is 0"),
+        ("attention.head_count", 0, "attention.head_count' is 0, expected a whole number above 0"),
+        ("attention.head_count", 100, "100 heads do not fit an embedding_length of 64"),
+        ("block_count", 4_000_000_000, "block_count is 4000000000, but there are only 11 tensors"),
+        (
+            "embedding_length",
+            32,
+            r"token_embd.weight' has shape \[50, 64\], expected rows of embedding_length 32",
+        ),
+        ("rope.freq_base", 0.0, "freq_base is 0.0, must be above 0"),
+        ("feed_forward_length", ["a", "b"], "is \\['a', 'b'\\], expected a whole number"),
     ],
 )
 def test_a_key_of_the_wrong_kind_is_named(config, key, value, message):
@@ -157,6 +166,8 @@ def test_the_end_of_a_turn_ends_generation_too(config):
     keys = {"tokenizer.ggml.eot_token_id": 7, "tokenizer.ggml.eom_token_id": 2}
     assert config("llama", keys)["eos_token_id"] == [2, 7]
     assert config("llama", {"tokenizer.ggml.eos_token_id": None})["eos_token_id"] is None
+    with pytest.raises(CheckpointError, match=r"'tokenizer\.ggml\.bos_token_id' is '<s>', expected a whole"):
+        config("llama", {"tokenizer.ggml.bos_token_id": "<s>"})
 
 
 def test_a_llama_with_a_window_is_a_mistral(config):
@@ -204,5 +215,5 @@ def test_gemma3_says_otherwise_when_the_file_does(config):
 
 
 def test_the_deep_gemma3_scales_by_width(config):
-    read = config("gemma3", {"ARCH.block_count": 62, "ARCH.attention.key_length": 8}, layers=1)
-    assert read["query_pre_attn_scalar"] == 16 and read["head_dim"] == 8
+    read = config("gemma3", {"ARCH.attention.key_length": 4}, layers=62, hidden=32, intermediate=32)
+    assert read["query_pre_attn_scalar"] == 8 and read["head_dim"] == 4

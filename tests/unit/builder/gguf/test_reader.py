@@ -184,6 +184,7 @@ def test_a_missing_file_and_a_folder_are_said(tmp_path):
         ({b"\xff": 1}, {}, "a metadata key is not UTF-8"),
         ({"a": [[[[[1]]]]]}, {}, "'a' has arrays nested more than 4 deep"),
         ({}, {"t": RawTensor((1, 1, 1, 1, 1), 0, bytes(4))}, "'t' has 5 dimensions, at most 4"),
+        ({}, {"t": RawTensor((2**40, 0), 0, bytes(4))}, r"'t' has shape \[1099511627776, 0\], which holds"),
         ({}, {"t": RawTensor((1,), 0, bytes(4), offset=4)}, "'t' begins at 4, not a multiple of 32"),
         ({}, {"t": RawTensor((1,), 0, bytes(4), offset=2**60)}, "'t' .* ends at byte"),
         ({}, {"t": RawTensor((2**40, 2**40), 0, bytes(4))}, "'t' .* ends at byte"),

@@ -120,6 +120,12 @@ def test_longrope_factors_are_read_from_their_tensors(config):
     assert read["partial_rotary_factor"] == 0.5
 
 
+@pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])
+def test_factors_that_are_no_positive_numbers_are_refused(config, bad):
+    with pytest.raises(CheckpointError, match=r"'rope_freqs.weight' has factors that are not positive"):
+        config("llama", {}, {"rope_freqs.weight": floats([1.0, bad] * 4)})
+
+
 def test_half_of_the_longrope_factors_is_refused(config):
     with pytest.raises(CheckpointError, match=r"'rope_factors_long.weight' is missing"):
         config("phi3", {}, {"rope_factors_short.weight": floats([1.0])})

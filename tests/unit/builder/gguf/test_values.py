@@ -9,6 +9,7 @@ from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 from gguf.quants import dequantize
 
 from gguf_by_hand import RawTensor, floats, quantized, write_gguf
+from matmul_nbits import assert_onnxruntime_agrees
 from onnxgen.builder import quantize
 from onnxgen.builder.gguf import values
 from onnxgen.builder.gguf.reader import read_gguf
@@ -78,6 +79,30 @@ def test_blocks_are_carried_over(tmp_path, name, chunk_values, rng, monkeypatch)
     assert np.allclose(dequantize_blocks(blocks), want, rtol=0, atol=atol)
 
 
+@pytest.mark.parametrize("name", CARRIED)
+def test_onnxruntime_multiplies_with_what_was_carried_over(tmp_path, name, rng):
+    tensor = random_tensor(name, (7, 512), rng)
+    file, line = open_tensor(tmp_path, tensor)
+    blocks = values.load_blocks(file, line)
+    assert blocks is not None
+    assert_onnxruntime_agrees(blocks, rng)
+
+
+@pytest.mark.parametrize("name", [*CARRIED, "Q5_K"])
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
+def test_blocks_of_no_numbers_are_refused(tmp_path, name, bad, rng):
+    tensor = random_tensor(name, (2, 512), rng)
+    raw = np.frombuffer(tensor.data, np.uint8).copy()
+    at = len(raw) // 2 + HALVES[name][0]
+    raw[at : at + 2] = np.array([bad], np.float16).view(np.uint8)
+    file, line = open_tensor(tmp_path, RawTensor(tensor.shape, tensor.kind, raw.tobytes()))
+    with pytest.raises(CheckpointError, match=rf"blocks of tensor 't' \({name}\) are scaled by what is not"):
+        values.load_values(file, line)
+    if name in CARRIED:
+        with pytest.raises(CheckpointError, match="are scaled by what is not"):
+            values.load_blocks(file, line)
+
+
 @pytest.mark.parametrize("name", NOT_CARRIED)
 def test_blocks_that_no_target_holds_exactly_are_not_carried_over(tmp_path, name, rng):
     file, line = open_tensor(tmp_path, random_tensor(name, (2, 512), rng))
@@ -98,7 +123,7 @@ def test_what_the_library_quantized_is_near_the_original(tmp_path, name, rng):
 
 
 @pytest.mark.parametrize(("number", "dtype"), [(0, np.float32), (1, np.float16), (30, ml_dtypes.bfloat16)])
-@pytest.mark.parametrize("shape", [(), (5,), (3, 7), (2, 3, 4), (0, 4)])
+@pytest.mark.parametrize("shape", [(), (5,), (3, 7), (2, 3, 4)])
 def test_floats_are_left_as_they_are(tmp_path, number, dtype, shape, rng):
     original = rng.standard_normal(shape).astype(dtype)
     file, line = open_tensor(tmp_path, RawTensor(shape, number, original.tobytes()))

@@ -107,3 +107,29 @@ def test_an_unknown_architecture_is_refused(tmp_path):
     path = write_gguf(tmp_path / "a.gguf", {"general.architecture": "mamba"}, {"t": floats([1.0])})
     with pytest.raises(UnsupportedArchitectureError, match="'mamba' is not supported"):
         GgufSource(path)
+
+
+def test_changed_bytes_are_read_or_refused_and_nothing_else(tmp_path, rng):
+    """Whatever is in a file, opening and reading it ends in values or in a `CheckpointError`."""
+    metadata, tensors = tiny_decoder(rng.choice(["llama", "phi3", "gemma3"]), rng, hidden=32, vocab=8)
+    tensors["rope_freqs.weight"] = floats(np.ones(4))
+    tensors["blk.0.ffn_down.weight"] = quantized(rng.standard_normal((32, 96)), "Q4_1")
+    path = write_gguf(tmp_path / "a.gguf", metadata, tensors)
+    raw = path.read_bytes()
+    head = raw.rindex(b"rope_freqs.weight") + 100
+    outcomes = set()
+    for _ in range(1500):
+        content = bytearray(raw)
+        for at in rng.integers(0, head, rng.integers(1, 4)):
+            content[at] = rng.choice([0, 1, 0x7F, 0xFF, content[at] ^ 1, content[at] ^ 0x80])
+        path.write_bytes(content)
+        try:
+            source = GgufSource(path)
+            for name in source.names:
+                source.load(name)
+                source.load_blocks(name)
+            outcomes.add("read")
+        except CheckpointError as error:
+            assert "a.gguf" in str(error)
+            outcomes.add("refused")
+    assert outcomes == {"read", "refused"}

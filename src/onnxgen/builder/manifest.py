@@ -21,6 +21,7 @@ def manifest(
     spec: DecoderSpec,
     options: BuildOptions,
     *,
+    accuracy_level: int | None,
     source: str,
     formats: Mapping[str, int],
     tied: bool,
@@ -31,7 +32,8 @@ def manifest(
     Args:
         folder: The model folder.
         spec: What its decoder computes.
-        options: How it was built.
+        options: What was asked for.
+        accuracy_level: Of its quantized matrices; None where it has none.
         source: Name of the checkpoint.
         formats: Storage formats to numbers of matrices.
         tied: Whether the head is the embedding.
@@ -43,6 +45,7 @@ def manifest(
         "builder": {"name": "onnxgen", "version": version},
         "source": {"name": source, "architecture": spec.architecture},
         "options": options.to_json(),
+        "accuracy_level": accuracy_level,
         "tied_embeddings": tied,
         "rope_switch_length": spec.rope_switch_length,
         "formats": dict(sorted(formats.items())),
@@ -59,7 +62,7 @@ def manifest(
 
 
 def count_float_zero_points(formats: Mapping[str, int]) -> int:
-    """How many matrices leave zero points in floating point to the matrix operator."""
+    """How many matrices have zero points in floating point."""
     return sum(count for name, count in formats.items() if name.endswith("float zero points"))
 
 

@@ -11,7 +11,6 @@ from onnxgen.foundations.suggest import did_you_mean
 
 Precision = Literal["int4", "int8", "fp16", "bf16", "fp32"]
 IoDtype = Literal["float32", "float16"]
-FloatZeroPoints = Literal["operator", "correction"]
 
 _BLOCK_SIZES = (16, 32, 64, 128, 256)
 
@@ -24,14 +23,13 @@ class BuildOptions:
         precision: ``int4`` and ``int8`` store matrices in quantized blocks; ``fp16`` and ``bf16`` store
             them in 16 bits and compute in float32; ``fp32`` stores and computes in float32.
         block_size: Neighbouring weights of a row that share a scale: 16, 32, 64, 128 or 256.
-        accuracy_level: Arithmetic of quantized matrices: 0 is the runtime's choice, 1 float32, 2 float16,
-            3 bfloat16, 4 int8 activations.
+        accuracy_level: Least arithmetic of quantized matrices: 0 is the activations' own type, 1 float32,
+            2 float16, 3 bfloat16, 4 int8 activations. None is 4, but 0 where blocks with float zero points
+            are carried over: ONNX Runtime multiplies those in float32 whatever the level, and rounding
+            the rest would only spoil their exactness.
         symmetric: Quantize around zero; otherwise each block has a zero point.
         requantize: Quantize again what a GGUF file already holds in blocks, instead of carrying it over.
         head_bits: Bits of the output head and the embedding where they are quantized: 4 or 8.
-        float_zero_points: How blocks with zero points in floating point are multiplied, which some GGUF
-            types have: ``operator`` leaves it to the matrix operator, ``correction`` lets that work without
-            them and adds their part by a small matrix of its own. Both are exact.
         io_dtype: Type of activations and caches. ``float16`` is for devices that compute in it.
         num_layers: Keep only this many layers, for tests; None keeps all.
         context_length: Longest sequence in tokens, at most the model's own; None takes the model's. The
@@ -40,11 +38,10 @@ class BuildOptions:
 
     precision: Precision = "int4"
     block_size: int = 32
-    accuracy_level: int = 4
+    accuracy_level: int | None = None
     symmetric: bool = True
     requantize: bool = False
     head_bits: int = 8
-    float_zero_points: FloatZeroPoints = "operator"
     io_dtype: IoDtype = "float32"
     num_layers: int | None = None
     context_length: int | None = None
@@ -57,9 +54,9 @@ class BuildOptions:
         """
         _one_of("precision", self.precision, get_args(Precision))
         _one_of("block_size", self.block_size, _BLOCK_SIZES)
-        _one_of("accuracy_level", self.accuracy_level, range(5))
+        if self.accuracy_level is not None:
+            _one_of("accuracy_level", self.accuracy_level, range(5))
         _one_of("head_bits", self.head_bits, (4, 8))
-        _one_of("float_zero_points", self.float_zero_points, get_args(FloatZeroPoints))
         _one_of("io_dtype", self.io_dtype, get_args(IoDtype))
         for name in ("num_layers", "context_length"):
             value = getattr(self, name)
@@ -139,7 +136,6 @@ _PARSERS: dict[str, Callable[[str, str], Any]] = {
     "accuracy_level": _integer,
     "symmetric": _boolean,
     "head_bits": _integer,
-    "float_zero_points": _word,
     "io_dtype": _word,
     "num_layers": _integer,
     "context_length": _integer,

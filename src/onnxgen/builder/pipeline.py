@@ -78,6 +78,7 @@ def _build(
     source: WeightSource, output: Path, options: BuildOptions, progress: Progress, started: float
 ) -> BuildReport:
     spec = _fitted(decoder_spec(source), options)
+    asked, options = options, _with_accuracy(options, source)
     tied = is_tied(source, spec)
     needed = estimate_bytes(spec, options, tied=tied)
     _check_space(output, needed)
@@ -93,7 +94,8 @@ def _build(
         content = manifests.manifest(
             folder,
             spec,
-            options,
+            asked,
+            accuracy_level=options.accuracy_level if options.bits else None,
             source=source.path.resolve().name,
             formats=formats,
             tied=tied,
@@ -123,6 +125,23 @@ def _fitted(spec: DecoderSpec, options: BuildOptions) -> DecoderSpec:
             raise OptionError(f"context_length={options.context_length} is longer than the model's {context}")
         context = options.context_length
     return dataclasses.replace(spec, layers=spec.layers[:layers], context=context)
+
+
+def _with_accuracy(options: BuildOptions, source: WeightSource) -> BuildOptions:
+    """The options with the accuracy level that an unset one stands for."""
+    from onnxgen.builder.gguf.blocks import BLOCK_FORMATS
+
+    if options.accuracy_level is not None:
+        return options
+    exact = (
+        options.bits is not None
+        and not options.requantize
+        and any(
+            stored in BLOCK_FORMATS and BLOCK_FORMATS[stored].float_zero_points
+            for stored in map(source.stored_type, source.names)
+        )
+    )
+    return dataclasses.replace(options, accuracy_level=0 if exact else 4)
 
 
 def _write_model(

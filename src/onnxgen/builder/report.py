@@ -18,8 +18,8 @@ class BuildReport:
         architecture: Architecture of the checkpoint.
         precision: Precision that was asked for.
         formats: Storage format to the number of matrices stored in it, such as ``int4 block 32``.
-        float_zero_points: Matrices that leave zero points in floating point to the matrix operator, for
-            which ONNX Runtime has no fast path.
+        float_zero_points: Matrices whose zero points are floating point, which ONNX Runtime multiplies
+            without its fast integer path.
     """
 
     output: Path

@@ -35,7 +35,6 @@ class Emission:
         data: Where they go.
         graph: The graph so far.
         formats: Storage formats of matrices so far, to how many there are.
-        block_sums: Sums over blocks of activations that are in the graph, by activation and block size.
     """
 
     spec: DecoderSpec
@@ -44,9 +43,6 @@ class Emission:
     data: DataFile
     graph: GraphBuilder
     formats: Counter[str] = field(default_factory=Counter[str])
-    block_sums: dict[tuple[str | None, int], ir.Value] = field(
-        default_factory=dict[tuple[str | None, int], "ir.Value"]
-    )
 
     @property
     def activation(self) -> npt.DTypeLike:

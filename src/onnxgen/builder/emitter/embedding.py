@@ -79,7 +79,7 @@ def _from_blocks(emission: Emission, ids: ir.Value) -> Embedding:
     (blocks,) = emission.matrices.blocks(
         _rows(emission), emission.spec.hidden, bits=emission.options.head_bits
     )
-    weights = store_blocks(emission, _PATH, blocks, looked_up=True)
+    weights = store_blocks(emission, _PATH, blocks)
     if weights.float_zero_points:
         return Embedding(_dequantize_rows(emission, ids, weights), weights)
     return Embedding(_gather_blocks(emission, ids, weights), weights)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,8 +27,6 @@ class QuantizedWeights:
         codes: uint8 ``[out_features, blocks, block_size * bits / 8]``.
         scales: ``[out_features, blocks]`` in the activations' type.
         zero_points: uint8 packed, or of the scales' type; None for the symmetric form.
-        correction: ``[blocks, out_features]``, what a block's sum of inputs adds to the symmetric product
-            to make up for float zero points; None where the operator takes the zero points itself.
     """
 
     bits: int
@@ -38,7 +36,6 @@ class QuantizedWeights:
     codes: ir.Value
     scales: ir.Value
     zero_points: ir.Value | None
-    correction: ir.Value | None = None
 
     @property
     def float_zero_points(self) -> bool:
@@ -92,50 +89,45 @@ def project(
     return results
 
 
-def store_blocks(
-    emission: Emission, path: str, blocks: BlockQuantized, *, looked_up: bool = False
-) -> QuantizedWeights:
-    """Store a quantized matrix and make its initializers.
-
-    Args:
-        emission: The emission in progress.
-        path: Where the matrix stands.
-        blocks: The matrix.
-        looked_up: Whether rows of it are looked up too, which takes zero points of any kind.
-    """
+def store_blocks(emission: Emission, path: str, blocks: BlockQuantized) -> QuantizedWeights:
+    """Store a quantized matrix and make its initializers."""
     import onnx_ir as ir
 
-    graph = emission.graph
+    graph, data = emission.graph, emission.data
     name = weight_name(path)
-    points = blocks.zero_points
-    packed = points is not None and points.dtype == np.uint8
-    corrects = _corrects(emission, blocks)
-    kind = "symmetric" if points is None else "zero points" if packed else "float zero points"
-    kind += ", corrected" if corrects else ""
+    codes = data.append(f"{name}.qweight", [blocks.codes], dtype=ir.DataType.UINT8, shape=blocks.codes.shape)
+    scales = data.append(
+        f"{name}.scales",
+        [blocks.scales.astype(emission.activation)],
+        dtype=graph.activation,
+        shape=blocks.scales.shape,
+    )
+    points = None
+    if blocks.zero_points is not None:
+        packed = blocks.zero_points.dtype == np.uint8
+        values = blocks.zero_points if packed else blocks.zero_points.astype(emission.activation)
+        points = data.append(
+            f"{name}.qzeros",
+            [values],
+            dtype=ir.DataType.UINT8 if packed else graph.activation,
+            shape=values.shape,
+        )
+    kind = (
+        "symmetric"
+        if points is None
+        else "zero points"
+        if points.dtype == ir.DataType.UINT8
+        else "float zero points"
+    )
     emission.formats[f"int{blocks.bits} block {blocks.block_size} {kind}"] += 1
-
-    def stored(suffix: str, values: np.ndarray[Any, Any], dtype: ir.DataType) -> ir.Value:
-        array = values.astype(dtype.numpy(), copy=False)
-        tensor = emission.data.append(f"{name}.{suffix}", [array], dtype=dtype, shape=array.shape)
-        return graph.weight(f"{name}.{suffix}", tensor)
-
-    codes = stored("qweight", blocks.codes, ir.DataType.UINT8)
-    scales = stored("scales", blocks.scales, graph.activation)
-    correction = zero_points = None
-    if points is not None and corrects:
-        middle = np.float32(1 << (blocks.bits - 1))
-        correction = stored("correction", ((middle - points) * blocks.scales).T, graph.activation)
-    if points is not None and (correction is None or looked_up):
-        zero_points = stored("qzeros", points, ir.DataType.UINT8 if packed else graph.activation)
     return QuantizedWeights(
         bits=blocks.bits,
         block_size=blocks.block_size,
         in_features=blocks.in_features,
         out_features=blocks.codes.shape[0],
-        codes=codes,
-        scales=scales,
-        zero_points=zero_points,
-        correction=correction,
+        codes=graph.weight(f"{name}.qweight", codes),
+        scales=graph.weight(f"{name}.scales", scales),
+        zero_points=None if points is None else graph.weight(f"{name}.qzeros", points),
     )
 
 
@@ -143,45 +135,11 @@ def multiply_blocks(
     emission: Emission, path: str, x: ir.Value, weights: QuantizedWeights, bias: ir.Value | None = None
 ) -> ir.Value:
     """``x @ weights.T + bias`` over quantized blocks, ``[batch, seq, out_features]``."""
-    if weights.correction is not None:
-        return _corrected(emission, path, x, weights, bias)
-    return _multiply_nbits(emission, path, x, weights, weights.zero_points, bias)
-
-
-def _corrected(
-    emission: Emission, path: str, x: ir.Value, weights: QuantizedWeights, bias: ir.Value | None
-) -> ir.Value:
-    """The product with float zero points, from the symmetric one.
-
-    ``sum (code - point) * scale * x = sum (code - middle) * scale * x + sum over blocks of
-    (middle - point) * scale * (sum of x in the block)``
-    """
-    assert weights.correction is not None
-    graph = emission.graph
-    product = _multiply_nbits(emission, path, x, weights, None, bias)
-    sums = emission.block_sums.get((x.name, weights.block_size))
-    if sums is None:
-        by_block = graph.node(
-            f"{path}/blocks", "Reshape", [x, graph.integers([0, 0, -1, weights.block_size])]
-        )
-        sums = graph.node(f"{path}/blocks", "ReduceSum", [by_block, graph.integers([-1])], keepdims=0)
-        emission.block_sums[x.name, weights.block_size] = sums
-    shape = emission.stream(weights.out_features)
-    correction = graph.node(f"{path}/correction", "MatMul", [sums, weights.correction], shape=shape)
-    return graph.node(f"{path}/correction", "Add", [product, correction], shape=shape)
-
-
-def _multiply_nbits(
-    emission: Emission,
-    path: str,
-    x: ir.Value,
-    weights: QuantizedWeights,
-    zero_points: ir.Value | None,
-    bias: ir.Value | None,
-) -> ir.Value:
-    inputs = [x, weights.codes, weights.scales, zero_points, None, bias]
+    inputs = [x, weights.codes, weights.scales, weights.zero_points, None, bias]
     while inputs[-1] is None:
         inputs.pop()
+    level = emission.options.accuracy_level
+    assert level is not None, "settled before the emission begins"
     return emission.graph.node(
         path,
         "MatMulNBits",
@@ -192,17 +150,7 @@ def _multiply_nbits(
         N=weights.out_features,
         bits=weights.bits,
         block_size=weights.block_size,
-        accuracy_level=emission.options.accuracy_level,
-    )
-
-
-def _corrects(emission: Emission, blocks: BlockQuantized) -> bool:
-    # Sums over blocks need whole ones.
-    return (
-        emission.options.float_zero_points == "correction"
-        and blocks.zero_points is not None
-        and blocks.zero_points.dtype != np.uint8
-        and blocks.in_features % blocks.block_size == 0
+        accuracy_level=level,
     )
 
 

@@ -182,10 +182,7 @@ def test_longrope_takes_the_long_table_beyond_the_original_context(tmp_path: Pat
         assert _spread_error(runner(ids[:length]), expected) < 1e-6
 
 
-@pytest.mark.parametrize("float_zero_points", ["operator", "correction"])
-def test_blocks_of_a_checkpoint_are_carried_over_exactly(
-    float_zero_points: str, tmp_path: Path, seed: int
-) -> None:
+def test_blocks_of_a_checkpoint_are_carried_over_exactly(tmp_path: Path, seed: int) -> None:
     config = family_config("llama") | {"hidden_size": 64, "intermediate_size": 96}
     source = random_source(config, tmp_path / "source", seed)
     rng = np.random.default_rng(seed)
@@ -198,11 +195,8 @@ def test_blocks_of_a_checkpoint_are_carried_over_exactly(
         points = (7.5 + rng.standard_normal(blocks.scales.shape)).astype(np.float32)
         source.blocks[name] = type(blocks)(4, 32, blocks.in_features, blocks.codes, blocks.scales, points)
         weights[name] = dequantize_blocks(source.blocks[name])
-    options = BuildOptions(accuracy_level=1, float_zero_points=float_zero_points)
-    report = build(source, tmp_path / "model", options=options)
-    kind = {"operator": "float zero points", "correction": "float zero points, corrected"}
-    assert report.formats == {f"int4 block 32 {kind[float_zero_points]}": 1 + 5 * 3}
-    assert report.float_zero_points == (16 if float_zero_points == "operator" else 0)
+    report = build(source, tmp_path / "model", options=BuildOptions(precision="int4"))
+    assert report.float_zero_points == sum(report.formats.values()) == 1 + 5 * 3
     assert not set(source.blocks) & set(source.loaded)
     ids = rng.integers(0, config["vocab_size"], 9).tolist()
     assert _spread_error(FolderRunner(tmp_path / "model")(ids), reference_logits(config, weights, ids)) < 1e-5

@@ -24,6 +24,7 @@ nothing that the caller relies on.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -270,24 +271,33 @@ def pack_step(
     lengths = [len(s.token_ids) for s in sequences]
     if 0 in lengths:
         raise StepError(f"sequence {lengths.index(0)} of the step has no new tokens")
-    cu_seqlens = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    block_table = np.full((len(sequences), max(len(s.blocks) for s in sequences)), NO_BLOCK, np.int32)
+    ends = list(itertools.accumulate(lengths))
+    contexts = [s.context_len for s in sequences]
+    width = max(len(s.blocks) for s in sequences)
+    if ends[-1] == len(sequences):  # decode, where every microsecond counts: one token each
+        token_ids = np.array([s.token_ids[0] for s in sequences], np.int64)
+        positions = np.array(contexts, np.int64)
+    else:
+        token_ids = np.concatenate([np.asarray(s.token_ids, np.int64) for s in sequences])
+        positions = np.concatenate(
+            [np.arange(c, c + n, dtype=np.int64) for c, n in zip(contexts, lengths, strict=True)]
+        )
     rows: list[int] = []
-    for i, s in enumerate(sequences):
-        block_table[i, : len(s.blocks)] = s.blocks
-        start, end = int(cu_seqlens[i]), int(cu_seqlens[i + 1])
-        rows += {"last": [end - 1], "all": list(range(start, end)), "none": []}[s.logits]
+    for s, length, end in zip(sequences, lengths, ends, strict=True):
+        if s.logits == "last":
+            rows.append(end - 1)
+        elif s.logits == "all":
+            rows += range(end - length, end)
+        elif s.logits != "none":
+            raise StepError(f"logits must be 'last', 'all' or 'none', got {s.logits!r}")
     return Step(
-        token_ids=np.concatenate([np.asarray(s.token_ids, np.int64) for s in sequences]),
-        positions=np.concatenate(
-            [
-                np.arange(s.context_len, s.context_len + n, dtype=np.int64)
-                for s, n in zip(sequences, lengths, strict=True)
-            ]
+        token_ids=token_ids,
+        positions=positions,
+        cu_seqlens=np.array([0, *ends], np.int32),
+        context_lens=np.array(contexts, np.int32),
+        block_table=np.array(
+            [[*s.blocks, *[NO_BLOCK] * (width - len(s.blocks))] for s in sequences], np.int32
         ),
-        cu_seqlens=cu_seqlens,
-        context_lens=np.array([s.context_len for s in sequences], np.int32),
-        block_table=block_table,
         logits_rows=np.array(rows, np.int64),
         copies=tuple(copies),
         inputs=inputs or {},
@@ -305,30 +315,28 @@ def check_step(step: Step, *, geometry: CacheGeometry, capabilities: Capabilitie
     seqs, tokens = step.num_seqs, step.num_tokens
     if seqs == 0 or tokens == 0:
         raise StepError(f"a step needs sequences and tokens, got {seqs} sequences and {tokens} tokens")
-    if step.cu_seqlens.shape != (seqs + 1,) or step.cu_seqlens[0] != 0 or step.cu_seqlens[-1] != tokens:
+    # lists, because most steps are short and every numpy call costs microseconds of a decode step
+    ends: list[int] = step.cu_seqlens.tolist()
+    if step.cu_seqlens.shape != (seqs + 1,) or ends[0] != 0 or ends[-1] != tokens:
+        raise StepError(f"cu_seqlens must run from 0 to {tokens} in {seqs + 1} entries, got {ends}")
+    query_lens = [end - start for start, end in itertools.pairwise(ends)]
+    if min(query_lens) < 1:
+        raise StepError(f"every sequence needs at least one new token, got {query_lens}")
+    if step.token_ids.shape != (tokens,) or step.positions.shape != (tokens,):
         raise StepError(
-            f"cu_seqlens must run from 0 to {tokens} in {seqs + 1} entries, got {step.cu_seqlens.tolist()}"
+            f"token_ids and positions must have {tokens} entries, got shapes {step.token_ids.shape} and "
+            f"{step.positions.shape}"
         )
-    query_lens = step.query_lens
-    if (query_lens < 1).any():
-        raise StepError(f"every sequence needs at least one new token, got {query_lens.tolist()}")
-    if step.positions.shape != (tokens,):
-        raise StepError(f"positions must have {tokens} entries, got shape {step.positions.shape}")
-    if step.token_ids.shape != (tokens,):
-        raise StepError(f"token_ids must be flat, got shape {step.token_ids.shape}")
-    starts = np.repeat(step.context_lens - step.cu_seqlens[:-1], query_lens)
-    if not np.array_equal(step.positions, starts + np.arange(tokens)):
-        raise StepError("positions must count on from each sequence's context_len")
     if step.block_table.ndim != 2 or step.block_table.shape[0] != seqs:
         raise StepError(f"block_table must have {seqs} rows, got shape {step.block_table.shape}")
-    bad = (step.token_ids < 0) | (step.token_ids >= vocab_size)
-    if bad.any():
-        at = int(np.argmax(bad))
-        raise TokenIdError(f"token id {int(step.token_ids[at])} at row {at} is outside [0, {vocab_size})")
-    rows = step.logits_rows
-    if rows.size and (rows[0] < 0 or rows[-1] >= tokens or (np.diff(rows) <= 0).any()):
-        raise StepError(f"logits_rows must increase within [0, {tokens}), got {rows.tolist()}")
-    _check_blocks(step, geometry, capabilities, query_lens)
+    _check_tokens(step, vocab_size)
+    contexts: list[int] = step.context_lens.tolist()
+    _check_positions(step, contexts, query_lens)
+    rows: list[int] = step.logits_rows.tolist()
+    if rows and (rows[0] < 0 or rows[-1] >= tokens or any(b <= a for a, b in itertools.pairwise(rows))):
+        raise StepError(f"logits_rows must increase within [0, {tokens}), got {rows}")
+    _check_blocks(step, contexts, query_lens, geometry, capabilities)
+    _check_copies(step, geometry, capabilities)
     unknown = set(step.inputs) - capabilities.inputs
     if unknown:
         raise StepError(
@@ -338,12 +346,34 @@ def check_step(step: Step, *, geometry: CacheGeometry, capabilities: Capabilitie
         raise StepError("hidden states were asked for, but this model does not give them")
 
 
+def _check_tokens(step: Step, vocab_size: int) -> None:
+    ids: list[int] = step.token_ids.tolist()
+    if min(ids) < 0 or max(ids) >= vocab_size:
+        at = int(np.argmax((step.token_ids < 0) | (step.token_ids >= vocab_size)))
+        raise TokenIdError(f"token id {int(step.token_ids[at])} at row {at} is outside [0, {vocab_size})")
+
+
+def _check_positions(step: Step, contexts: list[int], query_lens: list[int]) -> None:
+    if len(contexts) == step.num_tokens:
+        right = step.positions.tolist() == contexts
+    else:
+        starts = np.repeat(step.context_lens - step.cu_seqlens[:-1], query_lens)
+        right = np.array_equal(step.positions, starts + np.arange(step.num_tokens))
+    if not right:
+        raise StepError("positions must count on from each sequence's context_len")
+
+
 def _check_blocks(
-    step: Step, geometry: CacheGeometry, capabilities: Capabilities, query_lens: Int32Array
+    step: Step,
+    contexts: list[int],
+    query_lens: list[int],
+    geometry: CacheGeometry,
+    capabilities: Capabilities,
 ) -> None:
-    owner: dict[int, int] = {}
-    for i in range(step.num_seqs):
-        blocks = [int(b) for b in step.block_table[i] if b != NO_BLOCK]
+    size, owner = geometry.block_size, dict[int, int]()
+    table: list[list[int]] = step.block_table.tolist()
+    for i, (context_len, query_len, row) in enumerate(zip(contexts, query_lens, table, strict=True)):
+        blocks = row[: row.index(NO_BLOCK)] if NO_BLOCK in row else row
         out_of_range = [b for b in blocks if not 0 <= b < geometry.num_blocks]
         if out_of_range:
             raise StepError(f"sequence {i} names block {out_of_range[0]} of a pool of {geometry.num_blocks}")
@@ -351,22 +381,25 @@ def _check_blocks(
             raise StepError(
                 f"sequence {i} has {len(blocks)} blocks; this backend keeps a sequence in exactly one"
             )
-        context_len, total = int(step.context_lens[i]), int(step.context_lens[i] + query_lens[i])
+        total = context_len + query_len
         if context_len < 0:
             raise StepError(f"sequence {i} has context_len {context_len}")
         if total > capabilities.max_context:
             raise StepError(
                 f"sequence {i} would hold {total} tokens; the model's context is {capabilities.max_context}"
             )
-        if total > len(blocks) * geometry.block_size:
+        if total > len(blocks) * size:
             raise StepError(
-                f"sequence {i} needs room for {total} tokens, its {len(blocks)} block(s) of "
-                f"{geometry.block_size} hold {len(blocks) * geometry.block_size}"
+                f"sequence {i} needs room for {total} tokens, its {len(blocks)} block(s) of {size} hold "
+                f"{len(blocks) * size}"
             )
         # blocks that this step writes must have one owner; blocks before them may be shared
-        for block in blocks[context_len // geometry.block_size : -(-total // geometry.block_size)]:
+        for block in blocks[context_len // size : -(-total // size)]:
             if owner.setdefault(block, i) != i:
                 raise StepError(f"block {block} would be written by sequences {owner[block]} and {i}")
+
+
+def _check_copies(step: Step, geometry: CacheGeometry, capabilities: Capabilities) -> None:
     if step.copies and not capabilities.copy_blocks:
         raise StepError("block copies were asked for, but this model's cache cannot be copied")
     for c in step.copies:

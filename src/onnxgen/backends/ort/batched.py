@@ -7,14 +7,15 @@ and a call has either one token for each of several neighbouring slots, or any n
 from __future__ import annotations
 
 import numpy as np
+import onnxruntime as ort
 
-from onnxgen.backends.base import Capabilities, Int64Array, KVCache, Step, StepOutput
-from onnxgen.backends.ort.graph_edit.names import Rows
+from onnxgen.backends.base import Capabilities, KVCache, Step, StepOutput
+from onnxgen.backends.ort.graph_edit.names import LOGITS_ROWS, Rows
 from onnxgen.backends.ort.prepare import Prepared
 from onnxgen.backends.ort.rectangles import Rectangle, cut_into_rectangles
-from onnxgen.backends.ort.results import StepResults
+from onnxgen.backends.ort.results import BoundOutputs, StepResults
 from onnxgen.backends.ort.session import OrtSession
-from onnxgen.backends.ort.slots import SlotCache, checked_slots
+from onnxgen.backends.ort.slots import SlotCache, SlotStep
 
 
 class BatchedPlan:
@@ -77,29 +78,26 @@ class BatchedPlan:
             BackendError: A call failed. No position below any ``context_len`` was changed.
         """
         assert isinstance(cache, SlotCache)
-        slots = checked_slots(step, cache)
-        cache.copy(step.copies)
-        past_lens, query_lens = step.context_lens.astype(np.int64), step.query_lens.astype(np.int64)
-        cache.filled[slots] = past_lens  # what is beyond may be half written if a call fails
+        on = SlotStep(step, cache, switch_length=self._switch_length)
         results = StepResults(
             step.logits_rows.size, self._vocab_size, want_hidden_states=step.want_hidden_states
         )
-        groups = self._groups(slots, past_lens + query_lens, query_lens)
-        for call in cut_into_rectangles(step, groups, last_row_only=self._rows is Rows.LAST):
-            self._run(call, cache, slots, results)
-        cache.filled[slots] = past_lens + query_lens
+        groups = self._groups(on.slots, on.past_lens, on.query_lens)
+        with on.writing():
+            for call in cut_into_rectangles(step, groups, last_row_only=self._rows is Rows.LAST):
+                self._run(call, cache, on.slots, results)
         return StepOutput(results.logits, results.hidden_states)
 
-    def _groups(self, slots: Int64Array, total_lens: Int64Array, query_lens: Int64Array) -> list[list[int]]:
+    def _groups(self, slots: list[int], past_lens: list[int], query_lens: list[int]) -> list[list[int]]:
         """Runs of neighbouring slots with one new token each; every other sequence alone."""
         groups: list[list[int]] = []
-        for i in np.argsort(slots).tolist():
+        for i in sorted(range(len(slots)), key=slots.__getitem__):
             before = groups[-1][-1] if groups else None
             if (
                 before is not None
                 and query_lens[before] == query_lens[i] == 1
                 and slots[before] + 1 == slots[i]
-                and self._is_long(int(total_lens[before])) == self._is_long(int(total_lens[i]))
+                and self._is_long(past_lens[before] + 1) == self._is_long(past_lens[i] + 1)
             ):
                 groups[-1].append(i)
             else:
@@ -109,14 +107,12 @@ class BatchedPlan:
     def _is_long(self, total_len: int) -> bool:
         return self._switch_length is not None and total_len > self._switch_length
 
-    def _run(self, call: Rectangle, cache: SlotCache, slots: Int64Array, results: StepResults) -> None:
-        first = int(slots[call.sequences[0]])
-        binding = cache.bound(
-            self._session,
-            self._ports.states,
-            first,
-            first + call.sequences.size,
-            with_hidden_states=results.want_hidden_states,
+    def _run(self, call: Rectangle, cache: SlotCache, slots: list[int], results: StepResults) -> None:
+        first = slots[int(call.sequences[0])]
+        end = first + call.sequences.size
+        binding, outputs = cache.calls.get(
+            (first, end, results.want_hidden_states),
+            lambda: self._bind(cache, first, end, want_hidden_states=results.want_hidden_states),
         )
         ports = self._ports
         binding.bind_cpu_input(ports.input_ids.name, call.token_ids.astype(ports.input_ids.dtype, copy=False))
@@ -125,4 +121,19 @@ class BatchedPlan:
         if ports.attention_mask is not None:
             mask = call.attention_mask().astype(ports.attention_mask.dtype)
             binding.bind_cpu_input(ports.attention_mask.name, mask)
-        results.run_call(self._session, binding, ports, computed=self._rows, wanted=call.wanted)
+        if self._rows is Rows.WANTED:
+            binding.bind_cpu_input(LOGITS_ROWS, np.ascontiguousarray(call.wanted.rows)[None])
+        outputs.run(call.wanted, results)
+
+    def _bind(
+        self, cache: SlotCache, first: int, end: int, *, want_hidden_states: bool
+    ) -> tuple[ort.IOBinding, BoundOutputs]:
+        binding = cache.bind(self._session, self._ports.states, first, end)
+        outputs = BoundOutputs(
+            self._session,
+            binding,
+            self._ports,
+            computed=self._rows,
+            want_hidden_states=want_hidden_states,
+        )
+        return binding, outputs

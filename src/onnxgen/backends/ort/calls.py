@@ -14,23 +14,19 @@ would cost more than reading the weights once more is split.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import numpy as np
-import numpy.typing as npt
-
-IndexArray = npt.NDArray[np.int64]
+import itertools
+from collections.abc import Iterator, Sequence
 
 
 def split_into_calls(
-    slots: npt.NDArray[np.integer],
-    past_lens: npt.NDArray[np.integer],
-    query_lens: npt.NDArray[np.integer],
+    slots: Sequence[int],
+    past_lens: Sequence[int],
+    query_lens: Sequence[int],
     *,
     capacity: int,
     padding_limit: int,
     switch_length: int | None = None,
-) -> list[IndexArray]:
+) -> list[list[int]]:
     """Group the sequences of a step, given by slot, past and new tokens, into calls.
 
     Args:
@@ -44,50 +40,55 @@ def split_into_calls(
     Returns:
         Indices of each call's sequences, in slot order.
     """
-    if slots.size == 1:
-        return [np.zeros(1, np.int64)]
-    order = np.argsort(slots, kind="stable")
-    if switch_length is None:
-        groups = [order]
-    else:
-        long = (past_lens + query_lens)[order] > switch_length
-        groups = [g for g in (order[~long], order[long]) if g.size]
-    calls: list[IndexArray] = []
+    if len(slots) == 1:
+        return [[0]]
+    order = sorted(range(len(slots)), key=slots.__getitem__)
+    groups: list[list[int]] = [order]
+    if switch_length is not None:
+        short = [i for i in order if past_lens[i] + query_lens[i] <= switch_length]
+        long = [i for i in order if past_lens[i] + query_lens[i] > switch_length]
+        groups = [group for group in (short, long) if group]
+    calls: list[list[int]] = []
     for group in groups:
         calls += _split(group, slots, past_lens, query_lens, capacity=capacity, padding_limit=padding_limit)
     return calls
 
 
 def _split(
-    group: IndexArray,
-    slots: npt.NDArray[np.integer],
-    past_lens: npt.NDArray[np.integer],
-    query_lens: npt.NDArray[np.integer],
+    group: list[int],
+    slots: Sequence[int],
+    past_lens: Sequence[int],
+    query_lens: Sequence[int],
     *,
     capacity: int,
     padding_limit: int,
-) -> Iterator[IndexArray]:
-    if group.size == 1:
+) -> Iterator[list[int]]:
+    if len(group) == 1:
         yield group
         return
-    query, slot = query_lens[group], slots[group]
-    longest = int(query.max())
-    span = int(slot[-1] - slot[0]) + 1
-    crowded = past_lens[group] + longest > capacity
-    idle = span > group.size
-    padding = span * longest - int(query.sum())
-    if crowded.any():
-        parts = [group[~crowded], group[crowded]]
-    elif padding <= padding_limit and not (idle and longest + 1 > capacity):
+    longest = max(query_lens[i] for i in group)
+    span = slots[group[-1]] - slots[group[0]] + 1
+    padding = span * longest - sum(query_lens[i] for i in group)
+    has_idle = span > len(group)
+    crowded = {i for i in group if past_lens[i] + longest > capacity}
+    short = {i for i in group if query_lens[i] * 2 <= longest}
+    if crowded:
+        parts = _part(group, crowded)
+    elif padding <= padding_limit and not (has_idle and longest + 1 > capacity):
         yield group
         return
-    elif (short := query * 2 <= longest).any():
-        parts = [group[~short], group[short]]
-    elif idle:
-        cut = int(np.argmax(np.diff(slot))) + 1
+    elif short:
+        parts = _part(group, short)
+    elif has_idle:
+        gaps = [slots[b] - slots[a] for a, b in itertools.pairwise(group)]
+        cut = gaps.index(max(gaps)) + 1
         parts = [group[:cut], group[cut:]]
     else:
         yield group  # all about equally long and side by side: as little padding as can be
         return
     for part in parts:
         yield from _split(part, slots, past_lens, query_lens, capacity=capacity, padding_limit=padding_limit)
+
+
+def _part(group: list[int], chosen: set[int]) -> list[list[int]]:
+    return [[i for i in group if i not in chosen], [i for i in group if i in chosen]]

@@ -8,7 +8,7 @@ share memory and a failed step leaves nothing behind.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,20 +22,21 @@ from onnxgen.backends.ort.rectangles import Rectangle, cut_into_rectangles, grou
 from onnxgen.backends.ort.results import StepResults
 from onnxgen.backends.ort.session import OrtSession
 from onnxgen.backends.ort.slots import check_memory
-from onnxgen.errors import StateError, StepError
+from onnxgen.backends.ort.written import NOTHING, Written, after_copies, check_continues
+from onnxgen.errors import StateError
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class _Sequence:
-    """What one slot holds: the first ``length`` positions of ``arrays``, one array per port."""
+    """What one slot holds, in one array per port, which may have stale positions at its end."""
 
-    length: int
+    written: Written
     arrays: tuple[Array, ...]
 
 
-_EMPTY = _Sequence(0, ())
+_EMPTY = _Sequence(NOTHING, ())
 
 
 class DenseCache:
@@ -61,7 +62,7 @@ class DenseCache:
     def num_bytes(self) -> int:
         """Memory held by the pool, in bytes; it grows with the sequences."""
         held = [s for s in self._sequences or () if s.arrays]
-        return sum(s.length * self._token_bytes + self._fixed_bytes for s in held)
+        return sum(s.written.length * self._token_bytes + self._fixed_bytes for s in held)
 
     @property
     def sequences(self) -> list[_Sequence]:
@@ -91,7 +92,7 @@ class DensePlan:
         prepared: That graph.
         vocab_size: Width of the logits.
         max_context: The longest sequence.
-        switch_length: Not needed: sequences that share a call are equally long.
+        switch_length: Longer sequences use other rotary tables.
         memory_limit_mb: Cap on cache memory, taken as if all slots were full.
     """
 
@@ -105,7 +106,7 @@ class DensePlan:
         switch_length: int | None,
         memory_limit_mb: int | None,
     ) -> None:
-        del switch_length
+        self._switch_length = switch_length
         self._session = session
         self._ports = prepared.ports
         self._rows = prepared.rows
@@ -150,9 +151,16 @@ class DensePlan:
         assert isinstance(cache, DenseCache)
         held = list(cache.sequences)
         for c in step.copies:
-            held[c.target] = _Sequence(min(c.num_tokens, held[c.source].length), held[c.source].arrays)
+            held[c.target] = held[c.source]
+        for sequence, written in enumerate(after_copies([s.written for s in cache.sequences], step.copies)):
+            held[sequence] = replace(held[sequence], written=written)
         slots: list[int] = step.block_table[:, 0].tolist()
-        self._check_lengths(step, [held[slot] for slot in slots])
+        check_continues(
+            step,
+            [held[slot].written for slot in slots],
+            switch_length=self._switch_length,
+            can_rewind=self._capabilities.rewind,
+        )
         results = StepResults(
             step.logits_rows.size, self._vocab_size, want_hidden_states=step.want_hidden_states
         )
@@ -165,19 +173,6 @@ class DensePlan:
                 held[slot] = sequence
         cache.commit(held)
         return StepOutput(results.logits, results.hidden_states)
-
-    def _check_lengths(self, step: Step, held: Sequence[_Sequence]) -> None:
-        for i, (context_len, sequence) in enumerate(zip(step.context_lens.tolist(), held, strict=True)):
-            if context_len > sequence.length:
-                raise StepError(
-                    f"sequence {i} has context_len {context_len}, but only {sequence.length} positions of its "
-                    "slot were written"
-                )
-            if not self._capabilities.rewind and context_len not in (0, sequence.length):
-                raise StepError(
-                    f"sequence {i} holds {sequence.length} tokens and cannot go back to {context_len}; "
-                    f"only to 0 or {sequence.length}"
-                )
 
     def _run(self, call: Rectangle, held: Sequence[_Sequence], results: StepResults) -> list[_Sequence]:
         """Run one call; returns what its slots hold afterwards."""
@@ -200,9 +195,10 @@ class DensePlan:
             names.append(ports.hidden_states)
         outputs = self._session.run_arrays(names, inputs)
         results.fill(outputs[len(ports.states) :], computed=self._rows, wanted=call.wanted)
-        length = past_len + call.token_ids.shape[1]
+        total = past_len + call.token_ids.shape[1]
+        written = Written(total, self._switch_length is not None and total > self._switch_length)
         return [
-            _Sequence(length, tuple(_own(port, outputs[i], b) for i, port in enumerate(ports.states)))
+            _Sequence(written, tuple(_own(port, outputs[i], b) for i, port in enumerate(ports.states)))
             for b in range(len(held))
         ]
 

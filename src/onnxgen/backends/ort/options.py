@@ -23,8 +23,8 @@ _GRAPH_LEVELS = (
     "ORT_ENABLE_LAYOUT",
     "ORT_ENABLE_ALL",
 )
-# Ours to ONNX Runtime's severities. Its warnings are about graphs, for people who write those.
-_LOG_SEVERITIES = MappingProxyType({"DEBUG": 1, "INFO": 2, "WARNING": 3, "ERROR": 3, "CRITICAL": 4})
+# Ours to ONNX Runtime's severities. Its warnings are for people who write graphs, its errors reach ours.
+_LOG_SEVERITIES = MappingProxyType({"DEBUG": 1, "INFO": 2, "WARNING": 4, "ERROR": 4, "CRITICAL": 4})
 # typed settings of a folder's session_options, and the attribute that each one sets
 _TYPED: Mapping[str, tuple[type, str]] = MappingProxyType(
     {
@@ -51,7 +51,7 @@ def make_session_options(model: DecoderModel, config: RuntimeConfig) -> SessionO
     import onnxruntime as ort
 
     options = ort.SessionOptions()
-    options.log_severity_level = _LOG_SEVERITIES.get(config.log_level.upper(), 3)
+    options.log_severity_level = _LOG_SEVERITIES.get(config.log_level.upper(), 4)
     for key, value in model.session_options.items():
         _set_folder_option(options, key, value, model)
     if config.threads is not None:

@@ -73,6 +73,8 @@ def prepare(model: DecoderModel, *, ragged_attention: bool, plan: PlanKind | Non
     graph = file.model.graph
     common.RemoveInitializersFromInputsPass()(file.model)
     ports = read_ports(graph, model)
+    row_selection.open_pruned_head(graph, logits=ports.logits)
+    surgery.drop_dead_nodes(file.model)
     padding_limit = _padding_limit(graph)
     reasons = {
         PlanKind.PACKED: _why_not_packed(graph, ports, model, ragged_attention=ragged_attention),
@@ -85,6 +87,8 @@ def prepare(model: DecoderModel, *, ragged_attention: bool, plan: PlanKind | Non
             reasons[PlanKind.PACKED] or "its head gives logits of the last position only"
         )
     kind = _choose(reasons, model, plan)
+    if kind is PlanKind.DENSE:
+        ports = _widened(graph, ports)
     row_selection.logits_to_float32(graph, logits=ports.logits)
     if kind is PlanKind.PACKED:
         pack_attention.pack_attention(graph)
@@ -173,6 +177,14 @@ def _why_not_dense(ports: Ports) -> str | None:
     return None if fixed is None else f"{fixed.past} has a fixed number of positions, {fixed.positions}"
 
 
+def _widened(graph: ir.Graph, ports: Ports) -> Ports:
+    from onnxgen.backends.ort.graph_edit.widen_states import widen_states
+
+    changed = widen_states(graph, {s.past: s.present for s in ports.states})
+    states = (replace(s, dtype="float32") if s.past in changed else s for s in ports.states)
+    return replace(ports, states=tuple(states))
+
+
 def _padding_limit(graph: ir.Graph) -> int:
     """How many padded cells cost as much to copy as the weights cost to read."""
     from onnxgen.backends.ort.graph_edit import gqa, widths
@@ -196,7 +208,7 @@ def _name_slot_axes(graph: ir.Graph, ports: Ports, *, packed: bool) -> None:
         if state is not None:
             value.shape = ir.Shape(["slots", state.dims[0], state.positions or "capacity", state.dims[1]])
         elif packed and value.name in (ports.input_ids.name, _name_of(ports.position_ids)):
-            value.shape = ir.Shape([1, "tokens"])
+            value.shape = ir.Shape(["tokens", 1])
 
 
 def _name_of(port: TokenPort | None) -> str | None:

@@ -82,7 +82,7 @@ def _rectangle(
         sequences=sequences,
         past_lens=step.context_lens[sequences].astype(np.int64) + start,
         token_ids=step.token_ids[tokens],
-        wanted=WantedRows(rows, results),
+        wanted=WantedRows(rows, results, whole=results.size == owner.size),
     )
 
 

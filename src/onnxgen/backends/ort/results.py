@@ -11,9 +11,11 @@ import numpy.typing as npt
 import onnxruntime as ort
 
 from onnxgen.backends.base import Float32Array, Int64Array
-from onnxgen.backends.ort.graph_edit.names import LOGITS_ROWS, Rows
+from onnxgen.backends.ort.graph_edit.names import Rows
 from onnxgen.backends.ort.ports import Ports
 from onnxgen.backends.ort.session import OrtSession
+
+_KEPT_LOGITS = 1 << 18  # elements, 1 MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +25,12 @@ class WantedRows:
     Attributes:
         rows: int64 ``[wanted, 2]``, pairs (batch, seq) in the call's own layout.
         results: int64 ``[wanted]``, where they go in the step's output.
+        whole: Whether they are the step's whole output, in its order.
     """
 
     rows: Int64Array
     results: Int64Array
+    whole: bool
 
 
 class StepResults:
@@ -41,35 +45,6 @@ class StepResults:
         self.logits: Float32Array = np.empty((num_rows, vocab_size), np.float32)
         self.hidden_states: Float32Array | None = None
         self.want_hidden_states = want_hidden_states
-
-    def run_call(
-        self, session: OrtSession, binding: ort.IOBinding, ports: Ports, *, computed: Rows, wanted: WantedRows
-    ) -> None:
-        """Bind logits and hidden states, run, and fill in the wanted rows.
-
-        Args:
-            session: The session of ``binding``.
-            binding: All inputs but the row selection are bound, and all caches, in the order of the ports.
-            ports: The graph's inputs and outputs.
-            computed: Which positions the graph gives logits of.
-            wanted: Rows of this call.
-        """
-        target = self._target(wanted) if computed is Rows.WANTED else None
-        if target is None:
-            binding.bind_output(ports.logits)
-        else:
-            binding.bind_cpu_input(LOGITS_ROWS, np.ascontiguousarray(wanted.rows)[None])
-            binding.bind_ortvalue_output(ports.logits, ort.OrtValue.ortvalue_from_numpy(target[None]))
-        if self.want_hidden_states:
-            assert ports.hidden_states is not None
-            binding.bind_output(ports.hidden_states)
-        session.run(binding)
-        if target is not None and not np.shares_memory(target, self.logits):
-            self.logits[wanted.results] = target
-        if target is None or self.want_hidden_states:
-            # outputs come in the order in which they were bound: caches, logits, hidden states
-            outputs = [v.numpy() for v in binding.get_outputs()[len(ports.states) :]]
-            self.fill(outputs, computed=computed, wanted=wanted, has_logits=target is None)
 
     def fill(
         self,
@@ -88,11 +63,70 @@ class StepResults:
                 self.hidden_states = np.empty((self.logits.shape[0], hidden.shape[-1]), np.float32)
             self.hidden_states[wanted.results] = hidden
 
-    def _target(self, wanted: WantedRows) -> Float32Array:
-        size = wanted.results.size
-        if size == self.logits.shape[0] and (np.diff(wanted.results) > 0).all():
-            return self.logits
-        return np.empty((size, self.logits.shape[1]), np.float32)
+
+class BoundOutputs:
+    """The logits and hidden states of one binding, on whose inputs and caches it is called.
+
+    Few logits go through an array that stays bound, because binding a new one costs a decode step more than
+    copying a row or two. Many are written where the caller wants them.
+
+    Args:
+        session: The session of ``binding``.
+        binding: All caches are bound, in the order of the ports, and nothing else is yet.
+        ports: The graph's inputs and outputs.
+        computed: Which positions the graph gives logits of.
+        want_hidden_states: Also bring the hidden states.
+    """
+
+    def __init__(
+        self,
+        session: OrtSession,
+        binding: ort.IOBinding,
+        ports: Ports,
+        *,
+        computed: Rows,
+        want_hidden_states: bool,
+    ) -> None:
+        self._session, self._binding, self._ports, self._computed = session, binding, ports, computed
+        self._want_hidden_states = want_hidden_states
+        self._kept: Float32Array | None = None
+        if computed is not Rows.WANTED:
+            binding.bind_output(ports.logits)
+
+    def run(self, wanted: WantedRows, results: StepResults) -> None:
+        """Run and fill in the wanted rows.
+
+        Raises:
+            BackendError: ONNX Runtime failed.
+        """
+        selected = self._computed is Rows.WANTED
+        target = self._bind_logits(wanted, results) if selected else None
+        if self._want_hidden_states:
+            assert self._ports.hidden_states is not None
+            self._binding.bind_output(self._ports.hidden_states)
+        self._session.run(self._binding)
+        if target is not None and target is not results.logits:
+            if wanted.whole:
+                results.logits[...] = target
+            else:
+                results.logits[wanted.results] = target
+        if not selected or self._want_hidden_states:
+            # outputs come in the order in which they were bound: caches, logits, hidden states
+            outputs = [v.numpy() for v in self._binding.get_outputs()[len(self._ports.states) :]]
+            results.fill(outputs, computed=self._computed, wanted=wanted, has_logits=not selected)
+
+    def _bind_logits(self, wanted: WantedRows, results: StepResults) -> Float32Array:
+        """Bind the array that the logits of this run are written to."""
+        shape = (wanted.results.size, results.logits.shape[1])
+        if shape[0] * shape[1] > _KEPT_LOGITS:
+            target = results.logits if wanted.whole else np.empty(shape, np.float32)
+            self._kept = None
+        elif self._kept is not None and self._kept.shape == shape:
+            return self._kept
+        else:
+            target = self._kept = np.empty(shape, np.float32)
+        self._binding.bind_ortvalue_output(self._ports.logits, ort.OrtValue.ortvalue_from_numpy(target[None]))
+        return target
 
 
 def _pick(values: npt.NDArray[Any], computed: Rows, wanted: WantedRows) -> npt.NDArray[Any]:

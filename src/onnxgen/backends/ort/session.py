@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -44,11 +43,13 @@ class OrtSession:
         options.add_session_config_entry(
             "session.model_external_initializers_file_folder_path", str(data_folder)
         )
-        with self.errors("loading"):
+        try:
             self._session = ort.InferenceSession(
                 content, options, providers=[(p.name, dict(p.options)) for p in providers]
             )
             self._run_options = _make_run_options(run_options)
+        except Exception as cause:  # its exception types share no base class
+            raise self._error("loading", cause) from cause
 
     @property
     def providers(self) -> list[str]:
@@ -65,8 +66,10 @@ class OrtSession:
         Raises:
             BackendError: The run failed.
         """
-        with self.errors("running"):
+        try:
             self._session.run_with_iobinding(binding, self._run_options)
+        except Exception as cause:  # its exception types share no base class
+            raise self._error("running", cause) from cause
 
     def run_arrays(
         self, outputs: Sequence[str], inputs: Mapping[str, npt.NDArray[Any]]
@@ -76,18 +79,15 @@ class OrtSession:
         Raises:
             BackendError: The run failed.
         """
-        with self.errors("running"):
-            return cast(list[npt.NDArray[Any]], self._session.run(outputs, dict(inputs), self._run_options))
-
-    @contextmanager
-    def errors(self, what: str) -> Generator[None]:
-        """Turn whatever ONNX Runtime raises inside the block into a `BackendError`."""
         try:
-            yield
-        except MemoryError as cause:
-            raise BackendError(f"{what} {self.path} failed: out of memory") from cause
+            return cast(list[npt.NDArray[Any]], self._session.run(outputs, dict(inputs), self._run_options))
         except Exception as cause:  # its exception types share no base class
-            raise BackendError(f"{what} {self.path} failed in ONNX Runtime: {cause}") from cause
+            raise self._error("running", cause) from cause
+
+    def _error(self, what: str, cause: Exception) -> BackendError:
+        if isinstance(cause, MemoryError):
+            return BackendError(f"{what} {self.path} failed: out of memory")
+        return BackendError(f"{what} {self.path} failed in ONNX Runtime: {cause}")
 
 
 def to_ort_value(array: npt.NDArray[Any], onnx_type: int) -> ort.OrtValue:

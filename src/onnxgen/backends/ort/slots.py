@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 
-from onnxgen.backends.base import BlockCopy, CacheGeometry, Int64Array, Step
+from onnxgen.backends.base import BlockCopy, CacheGeometry, Step
 from onnxgen.backends.ort.ports import StatePort
+from onnxgen.backends.ort.recently_used import RecentlyUsed
 from onnxgen.backends.ort.session import OrtSession, to_ort_value
-from onnxgen.errors import BackendError, StateError, StepError
+from onnxgen.backends.ort.written import NOTHING, Written, after_copies, check_continues
+from onnxgen.errors import BackendError, StateError
 
 _MIB = 1 << 20
-_MAX_BINDINGS = 32
+_MAX_CALLS = 32
 
 
 def check_memory(num_bytes: int, *, limit_mb: int | None, what: str) -> None:
@@ -34,9 +39,8 @@ class SlotCache:
     """``[slots, kv_heads, capacity, head_dim]`` for every cached tensor.
 
     Attributes:
-        arrays: One array per port, in the order of the ports.
-        filled: Positions written in each slot, int64 ``[slots]``; what lies beyond is stale.
         owner: The plan that made it.
+        calls: Bound calls by their form, the most recent ones.
     """
 
     def __init__(
@@ -63,8 +67,8 @@ class SlotCache:
             raise BackendError(
                 f"a cache for {what} takes {total / _MIB:.1f} MiB, more than there is"
             ) from cause
-        self.filled = np.zeros(num_slots, np.int64)
-        self._bindings: dict[tuple[int, int, bool], ort.IOBinding] = {}
+        self._written = [NOTHING] * num_slots
+        self.calls: RecentlyUsed[Any, Any] = RecentlyUsed(_MAX_CALLS)
 
     @property
     def geometry(self) -> CacheGeometry:
@@ -77,82 +81,92 @@ class SlotCache:
         return sum(a.nbytes for a in self._arrays)
 
     @property
+    def written(self) -> list[Written]:
+        """What each slot holds.
+
+        Raises:
+            StateError: The cache was closed.
+        """
+        self._check_open()
+        return self._written
+
+    @property
     def arrays(self) -> list[npt.NDArray[np.generic]]:
         """One array per port.
 
         Raises:
             StateError: The cache was closed.
         """
+        self._check_open()
+        return self._arrays
+
+    def _check_open(self) -> None:
         if self._closed:
             raise StateError("this cache was closed; make a new one")
-        return self._arrays
 
     def copy(self, copies: Sequence[BlockCopy]) -> None:
         """Copy the beginnings of slots to other slots, in order."""
+        self._written = after_copies(self.written, copies)
         for c in copies:
-            if c.source == c.target:
-                continue
-            for array in self._arrays:
+            for array in self._arrays if c.source != c.target else ():
                 array[c.target, :, : c.num_tokens] = array[c.source, :, : c.num_tokens]
-            self.filled[c.target] = min(c.num_tokens, int(self.filled[c.source]))
 
-    def bound(
-        self,
-        session: OrtSession,
-        ports: Sequence[StatePort],
-        first: int,
-        end: int,
-        *,
-        with_hidden_states: bool,
-    ) -> ort.IOBinding:
-        """A binding with slots ``first`` to ``end`` as past and present.
-
-        Bindings are kept, so that a step rebinds its small inputs only; the caller rebinds all of those.
-        """
-        key = (first, end, with_hidden_states)
-        binding = self._bindings.pop(key, None)
-        if binding is None:
-            binding = session.new_binding()
-            for port, array in zip(ports, self.arrays, strict=True):
-                value = to_ort_value(array[first:end], port.onnx_type)
-                binding.bind_ortvalue_input(port.past, value)
-                binding.bind_ortvalue_output(port.present, value)
-            if len(self._bindings) >= _MAX_BINDINGS:
-                del self._bindings[next(iter(self._bindings))]
-        self._bindings[key] = binding  # the last one is the most recently used one
+    def bind(self, session: OrtSession, ports: Sequence[StatePort], first: int, end: int) -> ort.IOBinding:
+        """A new binding with slots ``first`` to ``end`` as past and present."""
+        binding = session.new_binding()
+        for port, array in zip(ports, self.arrays, strict=True):
+            value = to_ort_value(array[first:end], port.onnx_type)
+            binding.bind_ortvalue_input(port.past, value)
+            binding.bind_ortvalue_output(port.present, value)
         return binding
+
+    @contextmanager
+    def writing(self, written: Mapping[int, Written], past_lens: Sequence[int]) -> Generator[None]:
+        """Keep account of what is written, by slot: all of it when the block succeeds, none when it fails."""
+        for slot, past_len in zip(written, past_lens, strict=True):
+            self._written[slot] = Written(past_len, self._written[slot].long)
+        yield
+        for slot, after in written.items():
+            self._written[slot] = after
 
     def close(self) -> None:
         """Release the memory. Calling it twice is harmless."""
         self._closed = True
-        self._bindings.clear()
+        self.calls.clear()
         self._arrays = []
 
 
-def checked_slots(step: Step, cache: SlotCache) -> Int64Array:
-    """The slot of each sequence, int64 ``[seqs]``.
+class SlotStep:
+    """A step on a cache of slots, checked, with its copies done.
+
+    Attributes:
+        slots: The slot of each sequence.
+        past_lens: Tokens before the step, of each sequence.
+        query_lens: New tokens of each sequence.
 
     Raises:
-        StepError: A sequence is said to be longer than what its slot will hold after the copies.
+        StepError: A sequence does not go on from what its slot holds. Nothing was changed.
         StateError: The cache was closed.
     """
-    slots = step.block_table[:, 0].astype(np.int64)
-    assert cache.arrays is not None
-    filled = cache.filled
-    if step.copies:
-        filled = filled.copy()
-        for c in step.copies:
-            filled[c.target] = (
-                min(c.num_tokens, int(filled[c.source])) if c.source != c.target else filled[c.target]
-            )
-    short = filled[slots] < step.context_lens
-    if short.any():
-        i = int(np.argmax(short))
-        raise StepError(
-            f"sequence {i} has context_len {int(step.context_lens[i])}, but only {int(filled[slots[i]])} "
-            f"positions of slot {int(slots[i])} were written"
-        )
-    return slots
+
+    def __init__(self, step: Step, cache: SlotCache, *, switch_length: int | None) -> None:
+        self.slots: list[int] = step.block_table[:, 0].tolist()
+        self.past_lens: list[int] = step.context_lens.tolist()
+        ends: list[int] = step.cu_seqlens.tolist()
+        self.query_lens = [end - start for start, end in itertools.pairwise(ends)]
+        self._cache, self._switch_length = cache, switch_length
+        written = after_copies(cache.written, step.copies) if step.copies else cache.written
+        check_continues(step, [written[slot] for slot in self.slots], switch_length=switch_length)
+        if step.copies:
+            cache.copy(step.copies)
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Around the calls of the step: accounts for what they write."""
+        after: dict[int, Written] = {}
+        for slot, past_len, query_len in zip(self.slots, self.past_lens, self.query_lens, strict=True):
+            total = past_len + query_len
+            after[slot] = Written(total, self._switch_length is not None and total > self._switch_length)
+        return self._cache.writing(after, self.past_lens)
 
 
 def _numpy_type(name: str) -> np.dtype[np.generic]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import enum
 
 LOGITS_ROWS = "onnxgen.logits_rows"  # int64 [1, rows, 2], pairs (batch, seq)
-PAD = "onnxgen.pad"  # int64 [slots, longest, 2], pairs (0, token)
-UNPAD = "onnxgen.unpad"  # int64 [1, tokens, 2], pairs (slot, place)
+PAD = "onnxgen.pad"  # int64 [slots, longest, 2], pairs (token, 0)
+UNPAD = "onnxgen.unpad"  # int64 [tokens, 1, 2], pairs (slot, place)
 SEQLENS_K = "onnxgen.seqlens_k"  # int32 [slots], past and new tokens, minus one
 CAPACITY = "onnxgen.capacity"  # int32 scalar, positions of a slot
 QUERY_SEQLENS = "onnxgen.query_seqlens"  # int32 [slots], new tokens

@@ -1,16 +1,17 @@
 """Run a decoder on packed tokens: only attention sees sequences.
 
-    input_ids [1, tokens] ── embedding, norms, matrices on [1, tokens, width] ─┐
+    input_ids [tokens, 1] ── embedding, norms, matrices on [tokens, 1, width] ─┐
                                                                               GatherND(pad)
                                                              [slots, longest, width] │
                                                           GroupQueryAttention, query_seqlens
                                                              [slots, longest, width] │
-    … ── the next matrices on [1, tokens, width] ◄──────────── GatherND(unpad) ──────┘
+    … ── the next matrices on [tokens, 1, width] ◄──────────── GatherND(unpad) ──────┘
 
 So padding costs no matrix work, and one call mixes prefill, chunks, decode and idle slots. This needs
 ONNX Runtime's ``query_seqlens`` input (CPU, 1.32). Lengths become graph inputs, and the subgraphs that
 made them out of ``attention_mask`` die. A graph is only rewritten when every operator between its inputs
-and its logits is proved to treat tokens one by one.
+and its logits is proved to treat tokens one by one. To such operators the tokens look like a batch of
+sequences of length one, so that none of them meets a longer sequence than the model is made for.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def why_not_packable(
 def pack_attention(graph: ir.Graph) -> None:
     """Rewrite a graph that `why_not_packable` finds nothing against."""
     pad = add_input(graph, PAD, ir.DataType.INT64, ["slots", "longest", 2])
-    unpad = add_input(graph, UNPAD, ir.DataType.INT64, [1, "tokens", 2])
+    unpad = add_input(graph, UNPAD, ir.DataType.INT64, ["tokens", 1, 2])
     seqlens_k = add_input(graph, SEQLENS_K, ir.DataType.INT32, ["slots"])
     capacity = add_input(graph, CAPACITY, ir.DataType.INT32, [])
     query_seqlens = add_input(graph, QUERY_SEQLENS, ir.DataType.INT32, ["slots"])

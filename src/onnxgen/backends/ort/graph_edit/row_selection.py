@@ -10,7 +10,7 @@
     logits                                       logits, float32
 
 The selection moves up as far as every operator below it treats tokens one by one and feeds the logits
-only. A head that was pruned to the last position is opened up first.
+only. Open a head that was pruned to the last position first.
 """
 
 from __future__ import annotations
@@ -31,6 +31,24 @@ _HEADS = frozenset({"MatMul", "MatMulNBits", "MatMulBnb4", "FusedMatMul"})
 _OTHER_LAYOUT = frozenset({"Gather", "GatherBlockQuantized", "Reshape", "RotaryEmbedding"})
 
 
+def open_pruned_head(graph: ir.Graph, *, logits: str) -> None:
+    """Undo a selection of the last position between the last norm and the logits, if there is one."""
+    output = next(v for v in graph.outputs if v.name == logits)
+    constants = constant_values(graph)
+    value = output
+    while (node := value.producer()) is not None:
+        source = _last_position_of(node)
+        if source is not None:
+            value.replace_all_uses_with(source)
+            if output.shape is not None:
+                output.shape = ir.Shape([output.shape[0], "rows", output.shape[2]])
+            return
+        data = [v for v in node.inputs if v is not None and v not in constants]
+        if not _can_follow_selection(node, constants) or len(data) != 1:
+            return
+        value = data[0]
+
+
 def select_rows(graph: ir.Graph, *, logits: str, hidden_states: str | None) -> Rows:
     """Add the input ``LOGITS_ROWS``, int64 ``[1, rows, 2]`` of (batch, seq) pairs, and select by it.
 
@@ -42,7 +60,6 @@ def select_rows(graph: ir.Graph, *, logits: str, hidden_states: str | None) -> R
     if output.shape is not None and len(output.shape) != 3:
         return Rows.LAST
     constants = constant_values(graph)
-    _open_pruned_head(output, constants)
     below = _below_selection(graph, output, constants)
     above = _inputs_from_above(below, constants)
     if not all(_is_rows_of_tokens(v) for v in above):
@@ -137,22 +154,6 @@ def _is_rows_of_tokens(value: ir.Value) -> bool:
     """Whether a value is known to be ``[batch, seq, width]``, with no axis broadcast."""
     shape = value.shape
     return shape is not None and len(shape) == 3 and shape[1] != 1 and not value.is_graph_input()
-
-
-def _open_pruned_head(logits: ir.Value, constants: set[ir.Value]) -> None:
-    """Undo a selection of the last position between the last norm and the logits."""
-    value = logits
-    while (node := value.producer()) is not None:
-        source = _last_position_of(node)
-        if source is not None:
-            value.replace_all_uses_with(source)
-            if logits.shape is not None:
-                logits.shape = ir.Shape([logits.shape[0], "rows", logits.shape[2]])
-            return
-        data = [v for v in node.inputs if v is not None and v not in constants]
-        if not _can_follow_selection(node, constants) or len(data) != 1:
-            return
-        value = data[0]
 
 
 def _last_position_of(node: ir.Node) -> ir.Value | None:

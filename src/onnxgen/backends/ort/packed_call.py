@@ -1,0 +1,131 @@
+"""One call on packed tokens, made once and run again for every step of the same form.
+
+Decoding repeats the same form step after step: the same slots, one new token each, the same rows wanted.
+All that differs are token ids and lengths. So a call keeps its binding and its index arrays, and a repeated
+step only writes a few numbers into memory that is already bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnxgen.backends.base import Int64Array, Step
+from onnxgen.backends.ort.graph_edit.names import (
+    CAPACITY,
+    LOGITS_ROWS,
+    PAD,
+    QUERY_SEQLENS,
+    SEQLENS_K,
+    UNPAD,
+    Rows,
+)
+from onnxgen.backends.ort.ports import Ports
+from onnxgen.backends.ort.results import BoundOutputs, StepResults, WantedRows
+from onnxgen.backends.ort.session import OrtSession
+from onnxgen.backends.ort.slots import SlotCache
+
+
+@dataclass(frozen=True, slots=True)
+class CallForm:
+    """What a call has in common with other calls of the same form; sequences are in slot order.
+
+    Attributes:
+        sequences: Their indices in the step.
+        slots: Their slots.
+        query_lens: New tokens of every sequence of the step, in the order of the step.
+        rows: The step's ``logits_rows``.
+        want_hidden_states: Whether hidden states come with the logits.
+    """
+
+    sequences: tuple[int, ...]
+    slots: tuple[int, ...]
+    query_lens: tuple[int, ...]
+    rows: tuple[int, ...]
+    want_hidden_states: bool
+
+
+class PackedCall:
+    """A bound call.
+
+    Args:
+        form: What stays the same.
+        session: The session to run.
+        ports: Its inputs and outputs.
+        computed: Which rows the graph gives.
+        cache: The slots to run on.
+    """
+
+    def __init__(
+        self, form: CallForm, session: OrtSession, ports: Ports, computed: Rows, cache: SlotCache
+    ) -> None:
+        first, end = form.slots[0], form.slots[-1] + 1
+        at = np.array(form.slots, np.int64) - first
+        lens = np.array([form.query_lens[i] for i in form.sequences], np.int64)
+        starts = np.cumsum([0, *form.query_lens])[list(form.sequences)]
+        owner = np.repeat(np.arange(lens.size), lens)
+        offset = np.arange(owner.size) - (np.cumsum(lens) - lens)[owner]
+        self._ports = ports
+        self._sequences = np.array(form.sequences, np.int64)
+        self._source = starts[owner] + offset  # rows of the step
+        self._wanted = _wanted_rows(form, self._source)
+        self._at, self._last = at, lens - 1
+        self._token_ids = np.zeros((owner.size, 1), ports.input_ids.dtype)
+        # idle slots: no new tokens, and a length that is in range whatever they hold
+        self._seqlens_k = np.zeros(end - first, np.int32)
+        query_seqlens = np.zeros(end - first, np.int32)
+        query_seqlens[at] = lens
+        unpad = np.stack([at[owner], offset], axis=-1)
+        pad = np.zeros((end - first, int(lens.max()), 2), np.int64)
+        pad[at[owner], offset, 0] = np.arange(owner.size)
+        self._binding = binding = cache.bind(session, ports.states, first, end)
+        binding.bind_cpu_input(ports.input_ids.name, self._token_ids)
+        binding.bind_cpu_input(SEQLENS_K, self._seqlens_k)
+        binding.bind_cpu_input(QUERY_SEQLENS, query_seqlens)
+        binding.bind_cpu_input(PAD, pad)
+        binding.bind_cpu_input(UNPAD, unpad[:, None])
+        binding.bind_cpu_input(CAPACITY, np.array(cache.geometry.block_size, np.int32))
+        if computed is Rows.WANTED:
+            binding.bind_cpu_input(LOGITS_ROWS, self._wanted.rows[None])
+        self._outputs = BoundOutputs(
+            session, binding, ports, computed=computed, want_hidden_states=form.want_hidden_states
+        )
+        self._positions = None
+        if ports.position_ids is not None:
+            self._positions = np.zeros((owner.size, 1), ports.position_ids.dtype)
+            binding.bind_cpu_input(ports.position_ids.name, self._positions)
+
+    def run(self, step: Step, results: StepResults) -> None:
+        """Run on a step of this form and fill in its results.
+
+        Raises:
+            BackendError: ONNX Runtime failed.
+        """
+        # arrays are bound by address, so they are written to and never replaced
+        self._token_ids[:, 0] = step.token_ids[self._source]
+        self._seqlens_k[self._at] = step.context_lens[self._sequences] + self._last
+        if self._positions is not None:
+            self._positions[:, 0] = step.positions[self._source]
+        mask = self._ports.attention_mask
+        if mask is not None:
+            # only its width is left to matter, as the length that chooses rotary tables
+            ones = np.ones((1, int(self._seqlens_k.max()) + 1), mask.dtype)
+            self._binding.bind_cpu_input(mask.name, ones)
+        self._outputs.run(self._wanted, results)
+
+
+def split_rows(rows: Sequence[int], sources: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Which of a call's tokens are wanted, and where their logits go in the step's output."""
+    where = np.full(int(max(sources.max(), max(rows, default=0))) + 1, -1, np.int64)
+    where[sources] = np.arange(sources.size)
+    place = where[np.array(rows, np.int64)]
+    results = np.nonzero(place >= 0)[0]
+    return place[results], results
+
+
+def _wanted_rows(form: CallForm, source: Int64Array) -> WantedRows:
+    tokens, results = split_rows(form.rows, source)
+    whole = results.size == len(form.rows) and bool((np.diff(results) > 0).all())
+    return WantedRows(np.stack([tokens, np.zeros_like(tokens)], axis=-1), results, whole=whole)

@@ -66,7 +66,7 @@ def prepare(model: DecoderModel, *, ragged_attention: bool, plan: PlanKind | Non
     import onnx_ir as ir
     from onnx_ir.passes import common
 
-    from onnxgen.backends.ort.graph_edit import gqa, pack_attention, row_selection, surgery
+    from onnxgen.backends.ort.graph_edit import float_blocks, gqa, pack_attention, row_selection, surgery
     from onnxgen.backends.ort.model_file import read_model_file
 
     file = read_model_file(model)
@@ -90,6 +90,8 @@ def prepare(model: DecoderModel, *, ragged_attention: bool, plan: PlanKind | Non
     if kind is PlanKind.DENSE:
         ports = _widened(graph, ports)
     row_selection.logits_to_float32(graph, logits=ports.logits)
+    if ragged_attention:
+        float_blocks.speed_up_float_blocks(graph)
     if kind is PlanKind.PACKED:
         pack_attention.pack_attention(graph)
     surgery.drop_dead_nodes(file.model)

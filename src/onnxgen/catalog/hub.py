@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import logging
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
@@ -53,7 +54,7 @@ class HuggingFaceHub:
     def sizes(self, repo: str, *, revision: str | None) -> Mapping[str, int]:
         """See `HubClient.sizes`."""
         library = _library()
-        with _translated(repo):
+        with _translated(repo), _quiet(library):
             info = library.HfApi().model_info(repo, revision=revision, files_metadata=True)
             return {file.rfilename: file.size or 0 for file in info.siblings or ()}
 
@@ -131,15 +132,18 @@ def _translated(repo: str) -> Generator[None]:
 
 @contextlib.contextmanager
 def _quiet(library: Any) -> Generator[None]:
-    """Keep the library's own progress bars off the terminal: ours are there."""
-    if library.utils.are_progress_bars_disabled():
-        yield
-        return
-    library.utils.disable_progress_bars()
+    """Keep the library's own progress bars and notices of retries off the terminal: ours are there."""
+    logger = logging.getLogger("huggingface_hub")
+    level, shows_bars = logger.level, not library.utils.are_progress_bars_disabled()
+    logger.setLevel(logging.ERROR)
+    if shows_bars:
+        library.utils.disable_progress_bars()
     try:
         yield
     finally:
-        library.utils.enable_progress_bars()
+        logger.setLevel(level)
+        if shows_bars:
+            library.utils.enable_progress_bars()
 
 
 def _polled(work: Callable[[], str], poll: Callable[[], None]) -> str:

@@ -106,12 +106,16 @@ def _run(tool: PackageTool, command: list[str], requirement: str, work: Path, me
         finally:
             _stop(process)
     if code != 0:
-        said = log_path.read_text("utf-8", errors="replace").strip().splitlines()[-_TAIL_LINES:]
-        raise DownloadError(
-            f"{tool.name} could not fetch {requirement} (exit code {code}): "
-            + ("; ".join(line.strip() for line in said if line.strip()) or "it said nothing")
-        )
+        said = _what_went_wrong(log_path.read_text("utf-8", errors="replace"))
+        raise DownloadError(f"{tool.name} could not fetch {requirement} (exit code {code}): {said}")
     meter.finish()
+
+
+def _what_went_wrong(log: str) -> str:
+    """The errors in what a tool said, or the end of it if it marked nothing as an error."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    errors = [line for line in lines if line.lower().startswith("error")]
+    return "; ".join(errors or lines[-_TAIL_LINES:]) or "it said nothing"
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

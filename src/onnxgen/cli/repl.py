@@ -59,13 +59,11 @@ class Repl:
         goes_on = True
         while goes_on:
             try:
-                message = self._messages.read()
+                goes_on = self._handle(self._messages.read())
             except EOFError:
                 return
             except KeyboardInterrupt:
                 self._note("Ctrl-D or /exit leaves, /help shows what else there is")
-                continue
-            goes_on = self._handle(message)
 
     def _handle(self, message: str) -> bool:
         if not message.strip():

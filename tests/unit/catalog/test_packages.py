@@ -2,6 +2,8 @@ import importlib.util
 import shutil
 import sys
 
+import pytest
+
 from onnxgen.catalog import packages
 from onnxgen.catalog.packages import available_tools
 
@@ -53,6 +55,21 @@ def test_a_pip_module_in_the_current_folder_is_not_run(house, tmp_path, monkeypa
         assert contents.sizes["tiny_thing/data.bin"] == 3
     assert list(work.iterdir()) == []
     assert progress.tasks[0].done == 400
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        (
+            "WARNING: x\n  ERROR: no version\nERROR: nothing found\n[notice] y",
+            "ERROR: no version; ERROR: nothing found",
+        ),
+        ("\n".join(f"line {i}" for i in range(20)), "; ".join(f"line {i}" for i in range(14, 20))),
+        ("  \n", "it said nothing"),
+    ],
+)
+def test_what_an_installer_said_is_boiled_down(log, said):
+    assert packages._what_went_wrong(log) == said
 
 
 def add_installable_wheel(house):

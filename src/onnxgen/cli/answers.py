@@ -34,8 +34,10 @@ class Answer:
 def stream_answer(conversation: Conversation, text: str, out: IO[str]) -> Answer:
     """Ask, write the answer as it comes, and end it with a line break.
 
+    Ctrl-C ends the answer after the token under way; the conversation stays usable.
+
     Raises:
-        KeyboardInterrupt: Ctrl-C ended the answer, after the token under way; the conversation stays usable.
+        KeyboardInterrupt: A second Ctrl-C before that.
     """
     num_tokens, completion, ends_line = 0, None, True
     with _interruptions() as interrupted:
@@ -57,8 +59,6 @@ def stream_answer(conversation: Conversation, text: str, out: IO[str]) -> Answer
             if not ends_line:
                 out.write("\n")
                 out.flush()
-    if interrupted.is_set() and completion is None:
-        raise KeyboardInterrupt
     return Answer(completion, num_tokens)
 
 

@@ -85,6 +85,8 @@ class Repl:
         self._last = stream_answer(self._conversation, message, self._out)
         self._num_answers += 1
         self._num_tokens += self._last.num_tokens
+        if self._last.completion is None:
+            self._note("stopped")
         if self._verbose:
             self._note(statistics(self._last))
 

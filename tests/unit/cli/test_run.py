@@ -40,8 +40,10 @@ def test_interrupting_an_answer_keeps_the_conversation(onnxgen, llm):
             signal.raise_signal(signal.SIGINT)
 
     llm.on_word = interrupt_once
-    result = onnxgen("run", "m", input="one two three\nfour five\n")
+    result = onnxgen("run", "m", input="one two three\n/stats\nfour five\n/stats\n")
     assert result.exit_code == 0
+    assert "last answer: answer 1 tokens, stopped" in result.stderr
+    assert "session: 2 answers, 3 tokens" in result.stderr
     assert result.stdout == "ONE\nFOUR FIVE\n"
     assert "stopped" in result.stderr
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

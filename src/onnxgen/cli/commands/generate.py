@@ -89,6 +89,8 @@ def generate(
             sys.stdout.write(json.dumps(as_json(completion)) + "\n")
             return
         answer = stream_answer(conversation, text, sys.stdout)
+        if answer.completion is None:
+            raise KeyboardInterrupt
         if global_options(ctx).verbose:
             note(f"load {llm.load_s:.3f} s; {statistics(answer)}")
 

@@ -83,6 +83,8 @@ def run(
         conversation = open_conversation(llm, system=system, options=options)
         if question is not None:
             answer = stream_answer(conversation, question, sys.stdout)
+            if answer.completion is None:
+                raise KeyboardInterrupt
             if verbose:
                 note(f"load {llm.load_s:.3f} s; {statistics(answer)}")
             return

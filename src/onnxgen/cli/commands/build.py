@@ -48,6 +48,7 @@ def build(
     """Build a model folder from a checkpoint."""
     from onnxgen.builder import build as build_folder
     from onnxgen.builder.options import BuildOptions
+    from onnxgen.cli.model_facts import SLOW_ZERO_POINTS
 
     options = BuildOptions.from_extra(precision, requantize=requantize, extra=extra or [])
     resolved = load_settings(ctx, config_file=config, log_level=log_level, verbose=verbose)
@@ -60,7 +61,4 @@ def build(
     )
     typer.echo(f"matrices: {formats}")
     if report.float_zero_points:
-        typer.echo(
-            f"{report.float_zero_points} matrices have float zero points, which take ONNX Runtime's slow path; "
-            "--requantize makes symmetric blocks"
-        )
+        typer.echo(f"{report.float_zero_points} matrices: {SLOW_ZERO_POINTS}")

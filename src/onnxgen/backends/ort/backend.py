@@ -112,6 +112,9 @@ class OrtBackend:
             plan = self._loaded()
             if getattr(cache, "owner", None) is not plan:
                 raise StepError("the cache was made by another backend")
+            repeated = plan.repeat(step, cache)
+            if repeated is not None:
+                return repeated
             check_step(
                 step,
                 geometry=cache.geometry,

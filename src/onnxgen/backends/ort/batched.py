@@ -70,6 +70,11 @@ class BatchedPlan:
             owner=self,
         )
 
+    def repeat(self, step: Step, cache: KVCache) -> StepOutput | None:
+        """No step is known beforehand here."""
+        del step, cache
+        return None
+
     def execute(self, step: Step, cache: KVCache) -> StepOutput:
         """Run a checked step.
 

@@ -141,6 +141,11 @@ class DensePlan:
         geometry = CacheGeometry(num_seqs, num_tokens)
         return DenseCache(geometry, token_bytes=token_bytes, fixed_bytes=fixed_bytes, owner=self)
 
+    def repeat(self, step: Step, cache: KVCache) -> StepOutput | None:
+        """No step is known beforehand here."""
+        del step, cache
+        return None
+
     def execute(self, step: Step, cache: KVCache) -> StepOutput:
         """Run a checked step.
 

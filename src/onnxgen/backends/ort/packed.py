@@ -9,6 +9,7 @@ from onnxgen.backends.ort.prepare import Prepared
 from onnxgen.backends.ort.results import StepResults
 from onnxgen.backends.ort.session import OrtSession
 from onnxgen.backends.ort.slots import SlotCache, SlotStep
+from onnxgen.backends.ort.written import Written
 
 
 class PackedPlan:
@@ -76,21 +77,67 @@ class PackedPlan:
         results = StepResults(
             step.logits_rows.size, self._vocab_size, want_hidden_states=step.want_hidden_states
         )
+        groups = split_into_calls(
+            on.slots,
+            on.past_lens,
+            on.query_lens,
+            capacity=cache.geometry.block_size,
+            padding_limit=self._padding_limit,
+            switch_length=self._switch_length,
+        )
+        form = _form_of(step)
         with on.writing():
-            for sequences in split_into_calls(
-                on.slots,
-                on.past_lens,
-                on.query_lens,
-                capacity=cache.geometry.block_size,
-                padding_limit=self._padding_limit,
-                switch_length=self._switch_length,
-            ):
-                # numbers only, so that looking up the call of a decode step costs next to nothing
-                key = (*sequences, step.block_table.tobytes(), step.cu_seqlens.tobytes(),
-                       step.logits_rows.tobytes(), step.want_hidden_states)  # fmt: skip
-                call = cache.calls.get(key, lambda s=sequences: self._call(step, s, on, cache))
-                call.run(step, results)
+            for group in groups:
+                key = form if len(groups) == 1 else (*form, *group)
+                cache.calls.get(key, lambda g=group: self._call(step, g, on, cache)).run(step, results)
         return StepOutput(results.logits, results.hidden_states)
+
+    def repeat(self, step: Step, cache: KVCache) -> StepOutput | None:
+        """Run a decode step like one before it, whose blocks and rows need no new check.
+
+        Checking and planning would take a decode step of a small model longer than all else that is done in
+        Python. What can differ between such steps, ids and lengths, is checked here; None when anything is
+        unusual, so that `execute` finds out what.
+
+        Raises:
+            BackendError: The call failed. No position below any ``context_len`` was changed.
+        """
+        assert isinstance(cache, SlotCache)
+        form = _form_of(step)
+        call: PackedCall | None = cache.calls.find(form)
+        if (
+            call is None
+            or not call.is_decode
+            or self._switch_length is not None
+            or step.copies
+            or step.inputs
+        ):
+            return None
+        contexts: list[int] = step.context_lens.tolist()
+        ids: list[int] = step.token_ids.tolist()
+        if len(ids) != len(call.slots) or step.positions.tolist() != contexts:
+            return None
+        if min(ids) < 0 or max(ids) >= self._vocab_size:
+            return None
+        room = min(self._capabilities.max_context, cache.geometry.block_size)
+        written, before = cache.written, zip(call.slots, contexts, strict=True)
+        if not all(0 <= length <= written[slot].length and length < room for slot, length in before):
+            return None
+        results = StepResults(
+            step.logits_rows.size, self._vocab_size, want_hidden_states=step.want_hidden_states
+        )
+        # Everything that can be done before the run is: after it, no code and no data is left in the caches
+        # of the processor, and each line costs many times as much.
+        for slot, length in zip(call.slots, contexts, strict=True):
+            written[slot] = Written(length + 1)
+        output = StepOutput(results.logits)
+        try:
+            call.run(step, results)
+        except BaseException:
+            for slot, length in zip(call.slots, contexts, strict=True):
+                written[slot] = Written(length)
+            raise
+        return StepOutput(results.logits, results.hidden_states) if step.want_hidden_states else output
 
     def _call(self, step: Step, sequences: list[int], on: SlotStep, cache: SlotCache) -> PackedCall:
         form = CallForm(
@@ -101,3 +148,13 @@ class PackedPlan:
             want_hidden_states=step.want_hidden_states,
         )
         return PackedCall(form, self._session, self._ports, self._rows, cache)
+
+
+def _form_of(step: Step) -> tuple[bytes, bytes, bytes, bool]:
+    """What two steps that run as the same calls have in common."""
+    return (
+        step.block_table.tobytes(),
+        step.cu_seqlens.tobytes(),
+        step.logits_rows.tobytes(),
+        step.want_hidden_states,
+    )

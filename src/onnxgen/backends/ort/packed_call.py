@@ -56,6 +56,10 @@ class PackedCall:
         ports: Its inputs and outputs.
         computed: Which rows the graph gives.
         cache: The slots to run on.
+
+    Attributes:
+        is_decode: Whether it runs a whole step of one new token for each sequence.
+        slots: Slots of its sequences, in the order of the step.
     """
 
     def __init__(
@@ -67,11 +71,15 @@ class PackedCall:
         starts = np.cumsum([0, *form.query_lens])[list(form.sequences)]
         owner = np.repeat(np.arange(lens.size), lens)
         offset = np.arange(owner.size) - (np.cumsum(lens) - lens)[owner]
+        self.is_decode = len(form.sequences) == len(form.query_lens) == sum(form.query_lens)
+        self.slots = tuple(slot for _, slot in sorted(zip(form.sequences, form.slots, strict=True)))
         self._ports = ports
         self._sequences = np.array(form.sequences, np.int64)
         self._source = starts[owner] + offset  # rows of the step
         self._wanted = _wanted_rows(form, self._source)
-        self._at, self._last = at, lens - 1
+        self._at, self._last = at, (lens - 1).astype(np.int32)
+        # a call with the whole step, in its order and without idle slots, needs no picking
+        self._in_order = form.sequences == tuple(range(len(form.query_lens))) and end - first == lens.size
         self._token_ids = np.zeros((owner.size, 1), ports.input_ids.dtype)
         # idle slots: no new tokens, and a length that is in range whatever they hold
         self._seqlens_k = np.zeros(end - first, np.int32)
@@ -104,8 +112,12 @@ class PackedCall:
             BackendError: ONNX Runtime failed.
         """
         # arrays are bound by address, so they are written to and never replaced
-        self._token_ids[:, 0] = step.token_ids[self._source]
-        self._seqlens_k[self._at] = step.context_lens[self._sequences] + self._last
+        if self._in_order:
+            self._token_ids[:, 0] = step.token_ids
+            np.add(step.context_lens, self._last, out=self._seqlens_k)
+        else:
+            self._token_ids[:, 0] = step.token_ids[self._source]
+            self._seqlens_k[self._at] = step.context_lens[self._sequences] + self._last
         if self._positions is not None:
             self._positions[:, 0] = step.positions[self._source]
         mask = self._ports.attention_mask

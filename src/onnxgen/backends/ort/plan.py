@@ -19,6 +19,10 @@ class Plan(Protocol):
         """Allocate a cache that `execute` of this plan understands."""
         ...
 
+    def repeat(self, step: Step, cache: KVCache) -> StepOutput | None:
+        """Run an unchecked step that is like a checked one before it; None: check and `execute` it."""
+        ...
+
     def execute(self, step: Step, cache: KVCache) -> StepOutput:
         """Run a step that `check_step` found nothing against."""
         ...

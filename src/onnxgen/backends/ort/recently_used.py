@@ -26,6 +26,10 @@ class RecentlyUsed(Generic[Key, Value]):
         self._values[key] = value
         return value
 
+    def find(self, key: Key) -> Value | None:
+        """The value of ``key``, if there is one."""
+        return self._values.get(key)
+
     def clear(self) -> None:
         """Forget everything."""
         self._values.clear()

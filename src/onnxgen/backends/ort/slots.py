@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import mmap
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -61,9 +62,8 @@ class SlotCache:
         what = f"{num_slots} sequences of {capacity} tokens"
         check_memory(total, limit_mb=limit_mb, what=what)
         try:
-            # zeros and not empty: never written memory is not committed, and idle slots hold no NaN
-            self._arrays = [np.zeros(s, d) for s, d in zip(shapes, dtypes, strict=True)]
-        except MemoryError as cause:
+            self._arrays = [_zeros(s, d) for s, d in zip(shapes, dtypes, strict=True)]
+        except (MemoryError, OSError) as cause:
             raise BackendError(
                 f"a cache for {what} takes {total / _MIB:.1f} MiB, more than there is"
             ) from cause
@@ -167,6 +167,17 @@ class SlotStep:
             total = past_len + query_len
             after[slot] = Written(total, self._switch_length is not None and total > self._switch_length)
         return self._cache.writing(after, self.past_lens)
+
+
+def _zeros(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> npt.NDArray[np.generic]:
+    """Zeros that take memory only where they are written, page by page.
+
+    numpy asks for huge pages, which a slot touches all of with its first token. Zeros and not just any
+    memory, because idle slots must hold no NaN.
+    """
+    size = int(np.prod(shape, dtype=np.int64))
+    pages = mmap.mmap(-1, size * dtype.itemsize)
+    return np.frombuffer(pages, np.uint8).view(dtype).reshape(shape)
 
 
 def _numpy_type(name: str) -> np.dtype[np.generic]:

@@ -29,8 +29,6 @@ logger = logging.getLogger(__name__)
 
 Float32Array = npt.NDArray[np.float32]
 
-_PROBE_TOKENS = 16
-
 
 @dataclass(slots=True)
 class _Row:
@@ -53,8 +51,6 @@ class Batch:
         max_tokens: The longest any of them may become, in tokens.
         chunk_tokens: The most prompt tokens that one step processes.
         rope_switch_length: See `DecoderModel.rope_switch_length`.
-        cache_budget_bytes: What the cache should take at most as long as the sequences fit in; None for no
-            bound. Where it is too little for ``max_tokens``, the cache grows as it is needed.
     """
 
     def __init__(
@@ -65,7 +61,6 @@ class Batch:
         max_tokens: int,
         chunk_tokens: int,
         rope_switch_length: int | None = None,
-        cache_budget_bytes: int | None = None,
     ) -> None:
         assert num_rows > 0 and max_tokens > 0 and chunk_tokens > 0
         self._backend = backend
@@ -73,7 +68,6 @@ class Batch:
         self._max_tokens = max_tokens
         self._chunk_tokens = chunk_tokens
         self._rope_switch = rope_switch_length
-        self._budget = cache_budget_bytes
         self._cache: KVCache | None = None
         self._capacity = 0
         self._closed = False
@@ -253,17 +247,17 @@ class Batch:
     def _reserve(self, num_tokens: int) -> None:
         """Have a cache that holds ``num_tokens`` tokens of every row.
 
-        All of ``max_tokens`` within the budget and the memory there is; more when it is needed, and sequences
-        that were cached are then computed again.
+        All of ``max_tokens`` if the memory is there, else what is, and more when it is needed: sequences that
+        were cached are then computed again.
         """
         if num_tokens <= self._capacity:
             return
-        capacity = min(self._max_tokens, max(num_tokens, 2 * self._capacity, self._affordable()))
         if self._cache is not None:
             self._cache.close()
             self._cache, self._capacity = None, 0
             for row in self._rows:
                 row.cached = 0
+        capacity = self._max_tokens
         while True:
             try:
                 self._cache = self._backend.create_cache(num_seqs=len(self._rows), num_tokens=capacity)
@@ -275,13 +269,3 @@ class Batch:
             else:
                 self._capacity = capacity
                 return
-
-    def _affordable(self) -> int:
-        """How many tokens of every row the budget pays for."""
-        if self._budget is None:
-            return self._max_tokens
-        probe = self._backend.create_cache(num_seqs=1, num_tokens=min(self._max_tokens, _PROBE_TOKENS))
-        positions = probe.geometry.num_blocks * probe.geometry.block_size
-        bytes_per_token = probe.num_bytes / positions
-        probe.close()
-        return int(self._budget / max(bytes_per_token, 1) / len(self._rows))

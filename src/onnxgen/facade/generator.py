@@ -14,7 +14,6 @@ from onnxgen.engine.batch import Batch
 from onnxgen.engine.sampling.sampler import Sampler
 from onnxgen.errors import CapabilityError, ContextLengthError, MetadataError, OptionError, StateError
 from onnxgen.facade.guard import SingleUse
-from onnxgen.facade.memory import cache_budget_bytes
 from onnxgen.facade.model import Model
 from onnxgen.facade.params import GeneratorParams, sampling_from_search
 from onnxgen.facade.rows import Row, split_rows
@@ -58,7 +57,6 @@ class Generator:
             max_tokens=self._max_length,
             chunk_tokens=search.chunk_size or model.runtime.prefill_chunk_tokens,
             rope_switch_length=spec.decoder.rope_switch_length,
-            cache_budget_bytes=cache_budget_bytes(model.runtime),
         )
         self._sampler = Sampler(
             [sampling_from_search(search, stream=i) for i in range(search.batch_size)],

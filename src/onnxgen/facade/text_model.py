@@ -14,7 +14,6 @@ from onnxgen.errors import ChatTemplateError, ContextLengthError, OptionError
 from onnxgen.facade.answer import Answer, Clock
 from onnxgen.facade.config import Config
 from onnxgen.facade.generation_options import GenerationOptions, sampling_for
-from onnxgen.facade.memory import cache_budget_bytes
 from onnxgen.facade.model import Model
 from onnxgen.facade.stops import StopMatcher
 from onnxgen.foundations.runtime_config import RuntimeConfig
@@ -134,7 +133,6 @@ class TextModel:
             max_tokens=max_tokens,
             chunk_tokens=self.model.runtime.prefill_chunk_tokens,
             rope_switch_length=self.spec.decoder.rope_switch_length,
-            cache_budget_bytes=cache_budget_bytes(self.model.runtime),
         )
 
     def _chat_template(self) -> ChatTemplate:

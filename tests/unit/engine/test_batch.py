@@ -153,22 +153,6 @@ def test_when_memory_is_short_the_cache_grows_as_needed():
     assert backend.caches[0].closed
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_a_budget_bounds_the_cache_until_more_is_needed(kind):
-    backend = HashBackend(**kind)
-    batch = Batch(backend, num_rows=2, max_tokens=64, chunk_tokens=16, cache_budget_bytes=2 * 8 * 12)
-    batch.extend(0, range(10))
-    batch.forward([0])
-    assert batch.cache_bytes == 2 * 8 * 12
-    text = list(range(10))
-    for token in range(54):
-        batch.extend(0, [token % 50])
-        text.append(token % 50)
-        np.testing.assert_array_equal(batch.forward([0])[0], backend.logits(text))
-    assert batch.cache_bytes == 2 * 8 * 64
-    assert sum(not cache.closed for cache in backend.caches) == 1
-
-
 def test_memory_that_cannot_be_had_is_an_error_and_nothing_is_lost():
     backend = HashBackend(max_cache_tokens=20)
     batch = open_batch(backend)

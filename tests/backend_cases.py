@@ -11,7 +11,7 @@ import numpy as np
 from onnxgen.backends.base import BlockCopy, SequenceInput, StepOutput, pack_step
 from onnxgen.backends.fake import FakeBackend
 from onnxgen.backends.ort.backend import OrtBackend
-from onnxgen.backends.ort.prepare import PlanKind
+from onnxgen.backends.ort.plan_kind import PlanKind
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from tiny_decoders import BFLOAT16, FLOAT16, INT32, Sizes, Style, TinyDecoder, decoder_model
 
@@ -91,7 +91,7 @@ def make_case(name: str, folder: Path, seed: int) -> Case:
     sizes, style, plan, tolerance = ORT_CASES[name]
     decoder = TinyDecoder(dataclasses.replace(sizes, context=CONTEXT), seed)
     model = decoder_model(decoder, style, folder / "model.onnx")
-    backend = OrtBackend(model, RuntimeConfig(threads=1), plan=plan)
+    backend = OrtBackend(model, RuntimeConfig(threads=1, cache_dir=folder), plan=plan)
     assert backend.plan_kind is plan
     return Case(backend, decoder.logits, tolerance, sizes.rope_switch)
 

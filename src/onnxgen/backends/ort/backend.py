@@ -10,10 +10,13 @@ import onnxruntime as ort
 from onnxgen.backends.base import Capabilities, DecoderModel, KVCache, Step, StepOutput, check_step
 from onnxgen.backends.ort.batched import BatchedPlan
 from onnxgen.backends.ort.dense import DensePlan
+from onnxgen.backends.ort.model_file import read_content
 from onnxgen.backends.ort.options import CPU_PROVIDER, choose_providers, make_session_options
 from onnxgen.backends.ort.packed import PackedPlan
 from onnxgen.backends.ort.plan import Plan
-from onnxgen.backends.ort.prepare import PlanKind, prepare
+from onnxgen.backends.ort.plan_kind import PlanKind
+from onnxgen.backends.ort.prepare import Prepared, prepare
+from onnxgen.backends.ort.prepared_store import PreparedStore
 from onnxgen.backends.ort.session import OrtSession
 from onnxgen.errors import CapabilityError, StateError, StepError
 from onnxgen.foundations.runtime_config import RuntimeConfig
@@ -45,7 +48,9 @@ class OrtBackend:
         options = make_session_options(model, config)
         providers = choose_providers(model, config, ort.get_available_providers())
         on_cpu = [p.name for p in providers] == [CPU_PROVIDER]
-        prepared = prepare(model, ragged_attention=on_cpu and _version() >= _RAGGED_SINCE, plan=plan)
+        prepared = _prepared(
+            model, config, ragged_attention=on_cpu and _version() >= _RAGGED_SINCE, plan=plan
+        )
         for reason in prepared.declined:
             _log.debug("%s declines the plan %s", model.path, reason)
         session = OrtSession(
@@ -132,6 +137,21 @@ class OrtBackend:
         if self._plan is None:
             raise StateError("this backend was closed; load the model again")
         return self._plan
+
+
+def _prepared(
+    model: DecoderModel, config: RuntimeConfig, *, ragged_attention: bool, plan: PlanKind | None
+) -> Prepared:
+    """The graph to run, from the user's cache where it was made before."""
+    content = read_content(model)
+    store = PreparedStore(config.cache_dir / "graphs")
+    key = store.key(model, content, ragged_attention, plan)
+    prepared = None if key is None else store.load(key)
+    if prepared is None:
+        prepared = prepare(model, content, ragged_attention=ragged_attention, plan=plan)
+        if key is not None:
+            store.save(key, prepared)
+    return prepared
 
 
 def _version() -> tuple[int, int]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxgen.backends.base import DecoderModel
+from onnxgen.backends.ort.external_files import ExternalFile, describe
 from onnxgen.errors import ModelFileError
 from onnxgen.foundations.files import check_file, confined
 
@@ -23,69 +24,87 @@ class ModelFile:
         path: The ONNX file, for messages.
         model: The parsed model; tensors outside the file stay there.
         data_folder: Locations of external data in ``model`` are relative to this folder.
+        external_files: That data.
     """
 
     path: Path
     model: ir.Model
     data_folder: Path
+    external_files: tuple[ExternalFile, ...]
 
 
-def read_model_file(model: DecoderModel) -> ModelFile:
-    """Parse a model and check its external data.
+def read_content(model: DecoderModel) -> bytes:
+    """The content of a model's file.
 
     Raises:
-        ModelFileError: The file is missing, truncated or not ONNX; or external data is missing, shorter
-            than the model says, or outside the model folder.
+        ModelFileError: It is missing, empty or only a pointer to the content.
+    """
+    return model.model_bytes if model.model_bytes is not None else check_file(model.path).read_bytes()
+
+
+def parse_model(content: bytes, path: Path) -> ModelFile:
+    """Parse a model and check its external data.
+
+    Args:
+        content: The ONNX file's content.
+        path: Where it is, or would be; external data is looked for beside it.
+
+    Raises:
+        ModelFileError: The content is cut short or not ONNX; or external data is missing, shorter than the
+            model says, or outside the model folder.
     """
     import onnx
     import onnx_ir as ir
     from google.protobuf.message import DecodeError
 
-    content = model.model_bytes if model.model_bytes is not None else check_file(model.path).read_bytes()
     try:
         parsed = ir.from_proto(onnx.load_model_from_string(content))
     except DecodeError as cause:
-        raise ModelFileError(f"{model.path} is not an ONNX file or was cut short: {cause}") from cause
+        raise ModelFileError(f"{path} is not an ONNX file or was cut short: {cause}") from cause
     except (ValueError, TypeError, KeyError, NotImplementedError) as cause:
-        raise ModelFileError(f"{model.path} is not a graph that can be read: {cause}") from cause
+        raise ModelFileError(f"{path} is not a graph that can be read: {cause}") from cause
     if not parsed.graph.outputs:
-        raise ModelFileError(f"{model.path} has no outputs; it is not a decoder")
-    return ModelFile(model.path, parsed, _anchor_external_data(parsed, model.path))
+        raise ModelFileError(f"{path} has no outputs; it is not a decoder")
+    files = _check_external_data(parsed, path)
+    return ModelFile(path, parsed, _anchor(parsed, path.parent, files), tuple(files.values()))
 
 
-def _anchor_external_data(model: ir.Model, path: Path) -> Path:
-    """Check external data, and return the folder that its locations are relative to.
+def _check_external_data(model: ir.Model, path: Path) -> dict[str, ExternalFile]:
+    """Check every tensor outside the file; returns the files by location."""
+    tensors = list(_external_tensors(model))
+    files = {
+        location: describe(check_file(confined(path.parent, location)))
+        for location in {str(t.location) for _, t in tensors}
+    }
+    for name, tensor in tensors:
+        _check_extent(path, name, tensor, files[str(tensor.location)])
+    return files
+
+
+def _anchor(model: ir.Model, folder: Path, files: Mapping[str, ExternalFile]) -> Path:
+    """The folder that locations of external data are relative to; renames them where that is not their own.
 
     Hub caches keep files in ``blobs`` and fill the model folder with links to them. ONNX Runtime refuses
-    data whose real path leaves the folder, so such locations are renamed relative to the cache entry.
+    data whose real path leaves the folder, so such locations are named relative to the cache entry.
     """
-    folder = path.parent
-    tensors = list(_external_tensors(model))
-    real = {location: _real_path(folder, location) for location in {str(t.location) for _, t in tensors}}
-    for name, tensor in tensors:
-        _check_extent(path, name, tensor, real[str(tensor.location)])
     root = folder.resolve()
-    if all(p.is_relative_to(root) for p in real.values()):
+    if all(f.target.is_relative_to(root) for f in files.values()):
         return root
     root = root.parent.parent
-    for graph_value in _values_with_external_data(model):
-        graph_value.const_value = _moved(graph_value.const_value, real, root)
+    for value in _values_with_external_data(model):
+        value.const_value = _moved(value.const_value, files, root)
     return root
 
 
-def _real_path(folder: Path, location: str) -> Path:
-    return check_file(confined(folder, location)).resolve()
-
-
-def _check_extent(model_path: Path, name: str, tensor: ir.ExternalTensor, file: Path) -> None:
-    offset, needed, size = tensor.offset or 0, tensor.nbytes, file.stat().st_size
+def _check_extent(model_path: Path, name: str, tensor: ir.ExternalTensor, file: ExternalFile) -> None:
+    offset, needed = tensor.offset or 0, tensor.nbytes
     if tensor.length is not None and tensor.length != needed:
         raise ModelFileError(
-            f"{model_path}: tensor {name!r} of {needed} bytes is said to take {tensor.length} bytes of {file}"
+            f"{model_path}: tensor {name!r} of {needed} bytes is said to take {tensor.length} bytes of {file.path}"
         )
-    if offset < 0 or offset + needed > size:
+    if offset < 0 or offset + needed > file.size:
         raise ModelFileError(
-            f"{file} has {size} bytes, but tensor {name!r} of {model_path} needs it to have "
+            f"{file.path} has {file.size} bytes, but tensor {name!r} of {model_path} needs it to have "
             f"{offset + needed}; it was probably cut short, fetch it again"
         )
 
@@ -116,12 +135,12 @@ def _external_tensors(model: ir.Model) -> Iterator[tuple[str, ir.ExternalTensor]
                 yield f"{node.name}.{attribute.name}", attribute.value
 
 
-def _moved(tensor: object, real: dict[str, Path], root: Path) -> ir.ExternalTensor:
+def _moved(tensor: object, files: Mapping[str, ExternalFile], root: Path) -> ir.ExternalTensor:
     import onnx_ir as ir
 
     assert isinstance(tensor, ir.ExternalTensor)
     return ir.ExternalTensor(
-        real[str(tensor.location)].relative_to(root).as_posix(),
+        files[str(tensor.location)].target.relative_to(root).as_posix(),
         tensor.offset,
         tensor.length,
         tensor.dtype,

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxgen.backends.base import DecoderModel
+from onnxgen.backends.ort.external_files import ExternalFile
 from onnxgen.backends.ort.graph_edit.names import Rows
-from onnxgen.backends.ort.ports import Ports, StateKind, TokenPort, read_ports
+from onnxgen.backends.ort.plan_kind import PlanKind
+from onnxgen.backends.ort.ports import Ports, StateKind, TokenPort
 from onnxgen.errors import CapabilityError
 
 if TYPE_CHECKING:
     import onnx_ir as ir
-
-
-class PlanKind(enum.Enum):
-    """How steps become calls."""
-
-    PACKED = "packed"
-    BATCHED = "batched"
-    DENSE = "dense"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +25,7 @@ class Prepared:
     Attributes:
         content: The serialized graph.
         data_folder: The folder that its external data is named from.
+        external_files: That data.
         kind: The plan it was rewritten for.
         ports: Its inputs and outputs; what the rewrite made needless is gone from them.
         rows: Which positions it computes logits of.
@@ -43,6 +37,7 @@ class Prepared:
 
     content: bytes
     data_folder: Path
+    external_files: tuple[ExternalFile, ...]
     kind: PlanKind
     ports: Ports
     rows: Rows
@@ -51,11 +46,14 @@ class Prepared:
     declined: tuple[str, ...]
 
 
-def prepare(model: DecoderModel, *, ragged_attention: bool, plan: PlanKind | None = None) -> Prepared:
+def prepare(
+    model: DecoderModel, content: bytes, *, ragged_attention: bool, plan: PlanKind | None = None
+) -> Prepared:
     """Read and rewrite a decoder.
 
     Args:
         model: The decoder.
+        content: The content of its file.
         ragged_attention: Whether the session will run attention with ``query_seqlens``.
         plan: Take this plan instead of the best one.
 
@@ -67,9 +65,10 @@ def prepare(model: DecoderModel, *, ragged_attention: bool, plan: PlanKind | Non
     from onnx_ir.passes import common
 
     from onnxgen.backends.ort.graph_edit import float_blocks, gqa, pack_attention, row_selection, surgery
-    from onnxgen.backends.ort.model_file import read_model_file
+    from onnxgen.backends.ort.model_file import parse_model
+    from onnxgen.backends.ort.read_ports import read_ports
 
-    file = read_model_file(model)
+    file = parse_model(content, model.path)
     graph = file.model.graph
     common.RemoveInitializersFromInputsPass()(file.model)
     ports = read_ports(graph, model)
@@ -110,6 +109,7 @@ def prepare(model: DecoderModel, *, ragged_attention: bool, plan: PlanKind | Non
     return Prepared(
         content=ir.to_proto(file.model).SerializeToString(),
         data_folder=file.data_folder,
+        external_files=file.external_files,
         kind=kind,
         ports=ports,
         rows=rows,

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxgen.backends.ort.graph_edit import gqa
 from onnxgen.backends.ort.graph_edit.names import LOGITS_ROWS, Rows
 from onnxgen.backends.ort.graph_edit.surgery import (
     add_input,
@@ -57,7 +58,7 @@ def select_rows(graph: ir.Graph, *, logits: str, hidden_states: str | None) -> R
         one (the input is not added then).
     """
     output = next(v for v in graph.outputs if v.name == logits)
-    if output.shape is not None and len(output.shape) != 3:
+    if output.shape is not None and (len(output.shape) != 3 or output.shape[1] == 1):
         return Rows.LAST
     constants = constant_values(graph)
     below = _below_selection(graph, output, constants)
@@ -65,8 +66,8 @@ def select_rows(graph: ir.Graph, *, logits: str, hidden_states: str | None) -> R
     if not all(_is_rows_of_tokens(v) for v in above):
         below = _head_only(output, constants)
         above = _inputs_from_above(below, constants)
-        if not below:
-            return Rows.LAST if output.shape is not None and output.shape[1] == 1 else Rows.ALL
+    if not below:
+        return Rows.ALL
     rows = add_input(graph, LOGITS_ROWS, ir.DataType.INT64, [1, "rows", 2])
     for i, value in enumerate(sorted(above, key=lambda v: str(v.name))):
         users = [(n, at) for n, at in value.uses() if n in below]
@@ -152,7 +153,9 @@ def _inputs_from_above(below: dict[ir.Node, int], constants: set[ir.Value]) -> s
 
 def _is_rows_of_tokens(value: ir.Value) -> bool:
     """Whether a value is known to be ``[batch, seq, width]``, with no axis broadcast."""
-    shape = value.shape
+    producer, shape = value.producer(), value.shape
+    if producer is not None and producer.op_type == gqa.OP_TYPE and value is producer.outputs[gqa.OUTPUT]:
+        return True
     return shape is not None and len(shape) == 3 and shape[1] != 1 and not value.is_graph_input()
 
 

@@ -13,8 +13,6 @@ from onnxgen.builder.spec import DecoderSpec
 NAME = "onnxgen_build.json"
 """File name of the manifest."""
 
-_CHUNK_BYTES = 1 << 20
-
 
 def manifest(
     folder: Path,
@@ -67,8 +65,5 @@ def count_float_zero_points(formats: Mapping[str, int]) -> int:
 
 
 def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import json
-import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,7 +28,8 @@ from onnxgen.builder.tokenizer_files import (
 )
 from onnxgen.builder.weights import WeightSource
 from onnxgen.errors import BuildError, CheckpointError, OptionError
-from onnxgen.foundations.files import atomic_directory, read_json
+from onnxgen.foundations.disk import require_disk_space, size_on_disk
+from onnxgen.foundations.files import atomic_directory, read_json_object
 from onnxgen.foundations.progress import SILENT, Progress
 
 MODEL = "model.onnx"
@@ -81,7 +81,7 @@ def _build(
     asked, options = options, _with_accuracy(options, source)
     tied = is_tied(source, spec)
     needed = estimate_bytes(spec, options, tied=tied)
-    _check_space(output, needed)
+    require_disk_space(output, needed + _SPARE_BYTES, f"the {options.precision} model")
     with atomic_directory(output) as folder:
         generation = _write_tokenizer(source, folder)
         tokens = _special_tokens(source, generation, folder)
@@ -104,7 +104,7 @@ def _build(
         _write_json(folder / manifests.NAME, content)
     return BuildReport(
         output=output,
-        size_bytes=sum(path.stat().st_size for path in output.rglob("*") if path.is_file()),
+        size_bytes=size_on_disk(output),
         seconds=time.perf_counter() - started,
         architecture=spec.architecture,
         precision=options.precision,
@@ -181,10 +181,7 @@ def _write_tokenizer(source: WeightSource, folder: Path) -> Mapping[str, Any]:
         return generation
     copy_tokenizer_files(source.path, folder)
     file = folder / "generation_config.json"
-    content = read_json(file, error=CheckpointError) if file.exists() else {}
-    if not isinstance(content, dict):
-        raise CheckpointError(f"{source.path / file.name} holds no JSON object")
-    return content  # pyright: ignore[reportUnknownVariableType]
+    return read_json_object(file, error=CheckpointError) if file.exists() else {}
 
 
 def _special_tokens(source: WeightSource, generation: Mapping[str, Any], folder: Path) -> SpecialTokenIds:
@@ -203,18 +200,6 @@ def _check_output(output: Path) -> None:
     if any(output.iterdir()) and not any((output / name).is_file() for name in _OWN_FILES):
         raise BuildError(
             f"{output} holds files and is not a model folder; name another folder, or empty it first"
-        )
-
-
-def _check_space(output: Path, needed: int) -> None:
-    existing = output.resolve().parent
-    while not existing.exists():
-        existing = existing.parent
-    free = shutil.disk_usage(existing).free
-    if free < needed + _SPARE_BYTES:
-        raise BuildError(
-            f"{output} needs about {(needed + _SPARE_BYTES) / 1e6:.0f} MB, "
-            f"but {existing} has {free / 1e6:.0f} MB free"
         )
 
 

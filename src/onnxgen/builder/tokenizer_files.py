@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from onnxgen.errors import CheckpointError
-from onnxgen.foundations.files import check_file, read_json
+from onnxgen.foundations.files import check_file, read_json_object
 
 _FILES = (
     "tokenizer.json",
@@ -109,7 +109,7 @@ def _entries(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _object(path: Path) -> Mapping[str, Any]:
-    return _mapping(read_json(path, error=CheckpointError)) if path.is_file() else {}
+    return read_json_object(path, error=CheckpointError) if path.is_file() else {}
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -11,8 +11,8 @@ from onnxgen.catalog.hub import HubClient
 from onnxgen.catalog.packages import PackageTool, fetched_package
 from onnxgen.catalog.references import HubReference, PackageReference
 from onnxgen.catalog.storage import HashingWriter, Receipt, check_space, partial_folder
-from onnxgen.catalog.watch import total_size
 from onnxgen.errors import DownloadError
+from onnxgen.foundations.disk import size_on_disk
 from onnxgen.foundations.files import atomic_directory
 from onnxgen.foundations.progress import Progress
 
@@ -88,7 +88,7 @@ def _keep_folder(
         for name in members:
             with contents.open(name) as source, (work / PurePosixPath(name).name).open("wb") as file:
                 HashingWriter(file).copy(source, task)
-    return Receipt(str(reference), str(reference), kept.name, total_size(kept))
+    return Receipt(str(reference), str(reference), kept.name, size_on_disk(kept))
 
 
 def _model_root(reference: PackageReference, names: Iterable[str]) -> PurePosixPath:
@@ -135,8 +135,7 @@ def fetch_from_hub(reference: HubReference, *, hub: HubClient, offline: bool, pr
             progress=progress,
         )
     path = snapshot / files[0] if files[0].lower().endswith(".gguf") else snapshot
-    size = path.stat().st_size if path.is_file() else total_size(path)
-    return Receipt(str(reference), str(reference), str(path), size)
+    return Receipt(str(reference), str(reference), str(path), size_on_disk(path))
 
 
 def choose_files(reference: HubReference, sizes: Mapping[str, int]) -> list[str]:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from onnxgen.catalog.watch import POLL_S, GrowthMeter, total_size
+from onnxgen.catalog.watch import POLL_S, GrowthMeter
 from onnxgen.errors import DownloadError
+from onnxgen.foundations.disk import size_on_disk
 from onnxgen.foundations.progress import Progress
 
 
@@ -71,13 +72,13 @@ class HuggingFaceHub:
         """See `HubClient.fetch`. An interrupted download into the hub's own cache is resumed."""
         library = _library()
         watched = folder or _blobs(library, repo)
-        before = total_size(watched)
+        before = size_on_disk(watched)
         with (
             _translated(repo),
             progress.start(f"Fetching hf:{repo}", total=total_bytes) as task,
             _quiet(library),
         ):
-            meter = GrowthMeter(task, lambda: total_size(watched) - before, total=total_bytes)
+            meter = GrowthMeter(task, lambda: size_on_disk(watched) - before, total=total_bytes)
             path = _polled(
                 lambda: library.snapshot_download(
                     repo, revision=revision, allow_patterns=list(files), local_dir=folder

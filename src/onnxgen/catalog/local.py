@@ -9,8 +9,8 @@ from enum import Enum
 from pathlib import Path
 
 from onnxgen.catalog.storage import RECEIPT, read_receipt
-from onnxgen.catalog.watch import total_size
 from onnxgen.errors import ModelNotFoundError
+from onnxgen.foundations.disk import size_on_disk
 from onnxgen.foundations.suggest import did_you_mean
 
 _MODEL_FILES = ("genai_config.json", "inference_metadata.yaml")
@@ -103,7 +103,7 @@ def _checkpoints(folder: Path) -> list[LocalItem]:
 
 def _models(folder: Path) -> list[LocalItem]:
     return [
-        LocalItem(child.name, LocalKind.MODEL, child, total_size(child), child.stat().st_mtime)
+        LocalItem(child.name, LocalKind.MODEL, child, size_on_disk(child), child.stat().st_mtime)
         for child in _folders(folder)
         if any((child / name).is_file() for name in _MODEL_FILES)
     ]

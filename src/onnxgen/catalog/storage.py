@@ -24,9 +24,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from onnxgen.catalog.lock import exclusive
-from onnxgen.catalog.watch import total_size
 from onnxgen.errors import DownloadError, OnnxgenError
-from onnxgen.foundations.disk import require_disk_space
+from onnxgen.foundations.disk import require_disk_space, size_on_disk
 from onnxgen.foundations.files import atomic_file
 from onnxgen.foundations.progress import Progress, ProgressTask
 
@@ -72,11 +71,10 @@ def read_receipt(folder: Path) -> Receipt | None:
     try:
         values: Any = json.loads((folder / RECEIPT).read_text("utf-8"))
         receipt = Receipt(**values)
-        path = folder / receipt.path
-        found = total_size(path) if path.is_dir() else path.stat().st_size
     except (OSError, ValueError, TypeError):
         return None
-    return receipt if found == receipt.size_bytes else None
+    path = folder / receipt.path
+    return receipt if path.exists() and size_on_disk(path) == receipt.size_bytes else None
 
 
 @contextlib.contextmanager

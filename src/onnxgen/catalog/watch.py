@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
+from onnxgen.foundations.disk import file_sizes
 from onnxgen.foundations.progress import ProgressTask
 
 POLL_S = 0.1
@@ -41,20 +41,4 @@ def largest_file(*folders: Path) -> int:
 
     Installers write what they fetch to one file and may then copy it, so that a sum would count twice.
     """
-    return max((size for folder in folders for size in _sizes(folder)), default=0)
-
-
-def total_size(folder: Path) -> int:
-    """Size of all files in a folder, in bytes; links count with what they point to."""
-    return sum(_sizes(folder))
-
-
-def _sizes(folder: Path) -> list[int]:
-    sizes: list[int] = []
-    for root, _, files in os.walk(folder):
-        for name in files:
-            try:
-                sizes.append((Path(root) / name).stat().st_size)
-            except OSError:
-                continue  # files come and go while another program works
-    return sizes
+    return max((size for folder in folders for size in file_sizes(folder)), default=0)

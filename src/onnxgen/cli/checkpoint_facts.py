@@ -8,8 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from onnxgen.catalog.watch import total_size
 from onnxgen.cli.facts import Facts
+from onnxgen.foundations.disk import size_on_disk
 
 _LAYER = re.compile(r"^model\.layers\.\d+\.(.+?)(\.weight)?$")
 _CONFIG_KEYS = (
@@ -51,7 +51,7 @@ def checkpoint_facts(path: Path) -> Facts:
         return {
             "kind": "Hugging Face folder" if metadata is None else "GGUF file",
             "path": str(source.path.resolve()),
-            "size_bytes": total_size(path) if path.is_dir() else path.stat().st_size,
+            "size_bytes": size_on_disk(path),
             "architecture": ", ".join(config.get("architectures") or ["?"]),
             "parameters": parameters,
             "config": {key: config[key] for key in _CONFIG_KEYS if config.get(key) is not None},

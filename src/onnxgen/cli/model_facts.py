@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnxgen.catalog.watch import total_size
 from onnxgen.cli.facts import Facts
 from onnxgen.cli.graph_facts import graph_facts
+from onnxgen.foundations.disk import size_on_disk
 
 if TYPE_CHECKING:
     from onnxgen.metadata.model_spec import ModelSpec
@@ -45,7 +45,7 @@ def model_facts(folder: Path) -> Facts:
     return {
         "kind": "model folder",
         "path": str(folder.resolve()),
-        "size_bytes": total_size(folder),
+        "size_bytes": size_on_disk(folder),
         "metadata": spec.source.name,
         "type": spec.model_type,
         "context_length": spec.context_length,

@@ -52,7 +52,7 @@ class LLM:
 
     def __init__(
         self,
-        model: str | os.PathLike[str],
+        model: str | bytes | os.PathLike[str],
         *,
         config: RuntimeConfig | None = None,
         precision: str = "int4",

@@ -14,6 +14,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -33,7 +34,7 @@ _CHECKPOINT_SUFFIXES = (".gguf", ".safetensors")
 
 
 def resolve_model(
-    model: str | os.PathLike[str],
+    model: str | bytes | os.PathLike[str],
     *,
     config: RuntimeConfig,
     precision: str = "int4",
@@ -58,15 +59,24 @@ def resolve_model(
         BuildError: The checkpoint cannot be built.
         ModelFileError: A file of the checkpoint is missing or broken.
     """
+    model = os.fsdecode(model) if isinstance(model, bytes) else model
     path = _existing(model)
     if path is not None:
         return _from_path(path, _path_name(path), config, precision, progress)
     if isinstance(model, os.PathLike) or _looks_like_path(model):
-        raise ModelNotFoundError(f"{model} does not exist; give a model folder, a checkpoint or a name")
+        raise ModelNotFoundError(
+            f"{model} does not exist; give a model folder, a checkpoint or a name{_hub_name(str(model))}"
+        )
     built = _existing(config.cache_dir / "models" / model) if model.strip(".") else None
     if built is not None and _is_ready(built):
         return built
     return _from_name(model, config, precision, progress)
+
+
+def _hub_name(model: str) -> str:
+    """A hint for the name of a repository, or its address, where a path was expected."""
+    found = re.fullmatch(r"(?:https?://[^/]+/)?([\w-][\w.-]*/[\w-][\w.-]*)/?", model)
+    return f"; if a repository of the hub is meant, say hf:{found[1]}" if found else ""
 
 
 def _existing(model: str | os.PathLike[str]) -> Path | None:
@@ -137,7 +147,7 @@ def _path_name(path: Path) -> str:
     """A name for a checkpoint by its place, so that two files of one name do not share a build."""
     resolved = path.resolve()
     stem = resolved.stem if resolved.is_file() else resolved.name
-    return f"{stem}-{hashlib.sha256(str(resolved).encode()).hexdigest()[:8]}"
+    return f"{stem}-{hashlib.sha256(os.fsencode(resolved)).hexdigest()[:8]}"
 
 
 def _looks_like_path(model: str) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from onnxgen.foundations.files import read_text_or_empty as _text
+
 # version 1 says "no limit" with a number near the largest one
 _NO_LIMIT = 1 << 60
 
@@ -78,10 +80,3 @@ def _own_paths(root: Path) -> dict[str, str]:
             for controller in parts[1].split(","):
                 paths[controller] = parts[2]
     return paths
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""

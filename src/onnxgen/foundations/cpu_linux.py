@@ -9,6 +9,7 @@ from pathlib import Path
 
 from onnxgen.foundations.cgroups import cpu_quota
 from onnxgen.foundations.cpu_facts import CacheInfo, CpuInfo, known_features, normal_architecture
+from onnxgen.foundations.files import read_text_or_empty as _text
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _ARM_MAKERS = {
@@ -100,10 +101,3 @@ def count_listed(text: str) -> int:
 
 def _board(root: Path) -> str:
     return _text(root / "proc/device-tree/model").rstrip("\0")
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""

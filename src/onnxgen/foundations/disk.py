@@ -1,7 +1,8 @@
-"""Room on disk: how much there is, and an early refusal when it is too little."""
+"""Room on disk: how much is taken, how much there is, and an early refusal when it is too little."""
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -15,6 +16,27 @@ def format_bytes(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.3g} {unit}"
         count /= 1000
     return f"{count:.3g} TB"
+
+
+def size_on_disk(path: Path) -> int:
+    """Size of a file or of all files in a folder, in bytes; links count with what they point to.
+
+    0 where there is nothing; files that come and go meanwhile count or not.
+    """
+    return sum(file_sizes(path)) if path.is_dir() else _file_size(path) or 0
+
+
+def file_sizes(folder: Path) -> list[int]:
+    """Sizes of all files in a folder and those below it, in bytes and no order."""
+    found = (_file_size(Path(root) / name) for root, _, files in os.walk(folder) for name in files)
+    return [size for size in found if size is not None]
+
+
+def _file_size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
 
 
 def free_disk_bytes(path: Path) -> int:

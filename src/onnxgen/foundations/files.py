@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Generator
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any
+from typing import Any, cast
 
 from onnxgen.errors import ModelFileError
 from onnxgen.foundations.json_text import parse_json
@@ -22,11 +23,15 @@ def check_file(path: Path, *, error: type[ModelFileError] = ModelFileError) -> P
     Raises:
         ModelFileError: (or ``error``) naming the file and what to do.
     """
-    if path.is_dir():
+    try:
+        status = path.stat()
+    except (OSError, ValueError) as cause:  # a NUL in the name is a ValueError
+        raise error(_why_missing(path, cause)) from cause
+    if stat.S_ISDIR(status.st_mode):
         raise error(f"{path} is a folder, expected a file")
-    if not path.is_file():
-        raise error(f"{path} does not exist")
-    if path.stat().st_size == 0:
+    if not stat.S_ISREG(status.st_mode):
+        raise error(f"{path} is a device or a pipe, expected a file")
+    if status.st_size == 0:
         raise error(f"{path} is empty (0 bytes); the download was probably interrupted, fetch it again")
     with path.open("rb") as file:
         if file.read(len(_LFS_POINTER)) == _LFS_POINTER:
@@ -34,6 +39,11 @@ def check_file(path: Path, *, error: type[ModelFileError] = ModelFileError) -> P
                 f"{path} is a Git LFS pointer, not the file itself; run 'git lfs pull' in its repository"
             )
     return path
+
+
+def is_present(path: Path) -> bool:
+    """Whether anything has that name, a link that leads nowhere included: such a file was meant to be there."""
+    return os.path.lexists(path)
 
 
 def read_text(path: Path, *, error: type[ModelFileError] = ModelFileError) -> str:
@@ -56,6 +66,28 @@ def read_json(path: Path, *, strict: bool = False, error: type[ModelFileError] =
         ModelFileError: (or ``error``) naming the file, and line and column where it stops being JSON.
     """
     return parse_json(read_text(path, error=error), source=path, strict=strict, error=error)
+
+
+def read_json_object(
+    path: Path, *, strict: bool = False, error: type[ModelFileError] = ModelFileError
+) -> dict[str, Any]:
+    """Read a JSON file that must hold an object; ``strict`` as in `parse_json`.
+
+    Raises:
+        ModelFileError: (or ``error``) as `read_json`, or when it holds anything else.
+    """
+    content = read_json(path, strict=strict, error=error)
+    if not isinstance(content, dict):
+        raise error(f"{path} holds a JSON {type(content).__name__}, expected an object")
+    return cast("dict[str, Any]", content)
+
+
+def read_text_or_empty(path: Path) -> str:
+    """Text of a file that the system keeps, without white space around it; empty where there is none."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def check_relative(
@@ -97,6 +129,15 @@ def confined(folder: Path, relative: str, *, error: type[ModelFileError] = Model
     if not any(resolved.is_relative_to(allowed) for allowed in (root, *_hub_blobs(root))):
         raise error(f"{folder}: {relative!r} links to {resolved}, outside the model folder")
     return path
+
+
+def _why_missing(path: Path, cause: OSError | ValueError) -> str:
+    if isinstance(cause, FileNotFoundError | NotADirectoryError):
+        if path.is_symlink():
+            return f"{path} is a link to {path.readlink()}, which does not exist; fetch it again"
+        return f"{path} does not exist"
+    reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(cause)
+    return f"{path} cannot be opened: {reason}"
 
 
 def _hub_blobs(root: Path) -> list[Path]:

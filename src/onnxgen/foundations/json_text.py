@@ -41,12 +41,22 @@ def parse_json(
         raise error(f"{source} is nested too deeply to be read") from cause
 
 
+def json_kind(value: object) -> str:
+    """What a parsed value is, in JSON's words: ``an object``, ``an array``, ``a string``, ``a number``, ..."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    kinds = ((dict, "an object"), (list, "an array"), (str, "a string"), (int | float, "a number"))
+    return next((name for kind, name in kinds if isinstance(value, kind)), f"a {type(value).__name__}")
+
+
 def _hint(cause: json.JSONDecodeError) -> str:
     rest = cause.doc[cause.pos :].lstrip()
+    if not rest or cause.msg.startswith("Unterminated"):
+        return "; the text ends too early, it was probably cut short"
     if rest.startswith(("//", "/*", "#")):
         return "; JSON has no comments, remove them"
     before = cause.doc[: cause.pos].rstrip()
-    if before.endswith(",") or rest.startswith((",]", ",}")) or rest[:1] == ",":
+    if (before.endswith(",") and rest[0] in "]}") or rest[0] == ",":
         return "; there may be a comma too many"
     if rest.startswith("'"):
         return "; JSON strings stand in double quotes"

@@ -18,6 +18,7 @@ from typing import Any, TypeVar, cast
 
 from onnxgen.errors import MetadataError
 from onnxgen.foundations.files import check_relative
+from onnxgen.foundations.json_text import json_kind
 from onnxgen.foundations.suggest import did_you_mean
 
 T = TypeVar("T")
@@ -171,20 +172,12 @@ def read_int64(value: object, place: Place) -> int:
 def describe(value: object) -> str:
     """A value as messages show it: its kind, and itself where it is short."""
     match value:
-        case None:
-            return "null"
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return f"the string {value!r}" if len(value) < 40 else "a string"
-        case int() | float():
+        case str() if len(value) < 40:
+            return f"the string {value!r}"
+        case int() | float() if not isinstance(value, bool):
             return f"the number {value!r}"
-        case list():
-            return "an array"
-        case dict():
-            return "an object"
         case _:
-            return f"a {type(value).__name__}"
+            return json_kind(value)
 
 
 _SCALARS: Mapping[Any, Reader] = {

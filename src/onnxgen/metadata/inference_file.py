@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxgen.errors import MetadataError
-from onnxgen.foundations.files import read_json
+from onnxgen.foundations.files import is_present, read_json
 from onnxgen.metadata.document import Place, read_array, read_object, read_str
 from onnxgen.metadata.yaml_text import read_yaml
 
@@ -17,7 +17,7 @@ _CAPABILITIES = "required_capabilities"
 
 def find_inference_metadata(folder: Path) -> Path | None:
     """The metadata file of a folder, or None."""
-    return next((folder / name for name in _NAMES if (folder / name).exists()), None)
+    return next((folder / name for name in _NAMES if is_present(folder / name)), None)
 
 
 def metadata_document(path: Path) -> dict[str, Any]:

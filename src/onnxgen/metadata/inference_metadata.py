@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from onnxgen.backends.base import DecoderModel
 from onnxgen.errors import CapabilityError, MetadataError
-from onnxgen.foundations.files import confined, read_json
+from onnxgen.foundations.files import confined, is_present, read_json
 from onnxgen.metadata.document import Place, read_document
 from onnxgen.metadata.inference_file import metadata_document
 from onnxgen.metadata.inference_schema import InferenceMetadata, ModelIo, TokenizerFacts
@@ -174,7 +174,7 @@ def _special_tokens(folder: Path, tokenizer: TokenizerFacts | None) -> SpecialTo
 def _generation_config_ends(folder: Path) -> list[int]:
     """Further ids that end an answer: the standard names one, chat models often have several."""
     path = folder / "generation_config.json"
-    if not path.exists():
+    if not is_present(path):
         return []
     document: Any = read_json(path, error=MetadataError)
     ends: Any = cast("dict[str, Any]", document).get("eos_token_id") if isinstance(document, dict) else None

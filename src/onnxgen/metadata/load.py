@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from onnxgen.backends.base import ProviderSpec
 from onnxgen.errors import CapabilityError, MetadataError, ModelNotFoundError, OptionError
-from onnxgen.foundations.files import check_file
+from onnxgen.foundations.files import check_file, is_present
 from onnxgen.foundations.suggest import did_you_mean
 from onnxgen.metadata.capabilities import check_capabilities
 from onnxgen.metadata.genai_config import GENAI_CONFIG
@@ -53,7 +53,7 @@ def load_model_spec(
         raise ModelNotFoundError(_no_folder(folder))
     folder = folder.absolute()  # so that the working directory may change later
     genai_config, metadata = folder / GENAI_CONFIG, find_inference_metadata(folder)
-    if genai_config.exists():
+    if is_present(genai_config):
         if metadata is not None:
             check_capabilities(required_capabilities(metadata), source=metadata)
         spec = spec_from_genai_config(folder, genai_config, overlays=overlays)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from onnxgen.errors import MetadataError
-from onnxgen.foundations.files import read_json
+from onnxgen.foundations.files import is_present, read_json
 
 MANIFEST = "onnxgen_build.json"
 _SWITCH = "rope_switch_length"
@@ -23,7 +23,7 @@ def rope_switch_length(folder: Path, *, otherwise: int | None) -> int | None:
         MetadataError: The manifest is broken.
     """
     path = folder / MANIFEST
-    if not path.exists():
+    if not is_present(path):
         return otherwise
     document: Any = read_json(path, error=MetadataError)
     if not isinstance(document, dict):

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from onnxgen.errors import ModelFileError
-from onnxgen.foundations.files import read_text
+from onnxgen.foundations.files import is_present, read_text
+from onnxgen.foundations.json_text import json_kind
 from onnxgen.preprocess.tokenizer_settings import read_object
 
 DEFAULT = "default"
@@ -58,7 +59,7 @@ def _template_files(folder: Path) -> dict[str, TemplateText]:
     for name in ("additional_chat_templates", "chat_templates"):
         files.update({path.stem: path for path in sorted((folder / name).glob("*.jinja"))})
     main = folder / "chat_template.jinja"
-    if main.exists():
+    if is_present(main):
         files[DEFAULT] = main
     return {name: TemplateText(read_text(path), str(path)) for name, path in files.items()}
 
@@ -81,7 +82,7 @@ def _templates_of(value: Any, path: Path) -> dict[str, TemplateText]:
             named[entry["name"]] = entry["template"]
     else:
         raise ModelFileError(
-            f"{path}: chat_template is a JSON {type(value).__name__}, expected text or a list of name and template"
+            f"{path}: chat_template is {json_kind(value)}, expected text or a list of name and template"
         )
     for name, text in named.items():
         if not isinstance(name, str) or not isinstance(text, str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnxgen.errors import TokenIdError, TokenizerError
-from onnxgen.foundations.files import check_file, read_json
+from onnxgen.foundations.files import check_file, is_present, read_json
 from onnxgen.preprocess.tokenizer_settings import TokenizerSettings, read_tokenizer_settings
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Tokenizer:
         """
         folder = Path(folder)
         path = folder / "tokenizer.json"
-        if not path.exists():
+        if not is_present(path):
             raise TokenizerError(_missing_message(folder))
         check_file(path, error=TokenizerError)
         settings = read_tokenizer_settings(folder)
@@ -205,7 +206,7 @@ def _load(path: Path) -> tokenizers.Tokenizer:
     import tokenizers
 
     try:
-        return tokenizers.Tokenizer.from_buffer(path.read_bytes())
+        return tokenizers.Tokenizer.from_buffer(path.read_bytes().removeprefix(codecs.BOM_UTF8))
     except OSError as cause:
         raise TokenizerError(f"{path} cannot be read: {cause}") from cause
     except Exception as cause:

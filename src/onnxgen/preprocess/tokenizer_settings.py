@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from onnxgen.errors import ModelFileError, TokenizerError
-from onnxgen.foundations.files import read_json
+from onnxgen.foundations.files import is_present, read_json
+from onnxgen.foundations.json_text import json_kind
 
 SPECIAL_TOKEN_NAMES = (
     "bos_token",
@@ -69,11 +70,11 @@ def read_object(path: Path, *, error: type[ModelFileError]) -> dict[str, Any]:
     Raises:
         ModelFileError: (as ``error``) when the file is there and holds anything else.
     """
-    if not path.exists():
+    if not is_present(path):
         return {}
     content = read_json(path, error=error)
     if not isinstance(content, dict):
-        raise error(f"{path} holds a JSON {type(content).__name__}, expected an object")
+        raise error(f"{path} holds {json_kind(content)}, expected an object")
     return cast("dict[str, Any]", content)
 
 

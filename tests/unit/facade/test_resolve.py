@@ -1,5 +1,6 @@
 import json
 import os
+import sys
 import threading
 import time
 from pathlib import Path
@@ -194,3 +195,20 @@ def test_names_cannot_leave_the_cache(config):
     for name in ("..", "."):
         with pytest.raises((ModelFileError, ModelNotFoundError)):
             resolve_model(f"{name}hidden", config=config)
+
+
+@pytest.mark.parametrize("name", ["Some-Org/a.model_1", "https://hub.example/Some-Org/a.model_1"])
+def test_repositories_without_a_prefix_get_a_hint(config, name):
+    with pytest.raises(ModelNotFoundError, match=r"say hf:Some-Org/a\.model_1"):
+        resolve_model(name, config=config)
+
+
+def test_paths_may_be_bytes(tmp_path, config):
+    folder = write_model_folder(tmp_path / "modèle")
+    assert resolve_model(os.fsencode(folder), config=config) == folder
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have text for file names")
+def test_paths_need_not_be_text(tmp_path, config):
+    folder = write_model_folder(tmp_path / os.fsdecode(b"a\xffb"))
+    assert resolve_model(folder, config=config) == folder

@@ -13,6 +13,7 @@ from onnxgen.foundations.files import (
     check_file,
     check_relative,
     confined,
+    is_present,
     read_json,
     read_text,
 )
@@ -44,6 +45,30 @@ class TestCheckFile:
         path.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n")
         with pytest.raises(ModelFileError, match="git lfs pull"):
             check_file(path)
+
+    @links
+    def test_a_link_that_leads_nowhere_says_so(self, tmp_path):
+        (tmp_path / "m.onnx").symlink_to("blobs/abc")
+        assert is_present(tmp_path / "m.onnx")
+        assert not is_present(tmp_path / "other")
+        with pytest.raises(ModelFileError, match=r"m\.onnx is a link to blobs.abc, which does not exist"):
+            check_file(tmp_path / "m.onnx")
+
+    @links
+    def test_a_loop_of_links_cannot_be_opened(self, tmp_path):
+        (tmp_path / "m.onnx").symlink_to("m.onnx")
+        with pytest.raises(ModelFileError, match=r"m\.onnx cannot be opened"):
+            check_file(tmp_path / "m.onnx")
+
+    @pytest.mark.parametrize("name", ["x" * 5000, "a\0b"], ids=["long", "nul"])
+    def test_names_that_cannot_be_are_refused(self, tmp_path, name):
+        with pytest.raises(ModelFileError, match=r"cannot be opened|does not exist"):
+            check_file(tmp_path / name)
+
+    @pytest.mark.skipif(not Path("/dev/null").exists(), reason="needs a device file")
+    def test_a_device_is_no_file(self):
+        with pytest.raises(ModelFileError, match="is a device or a pipe"):
+            check_file(Path("/dev/null"))
 
     def test_the_caller_chooses_the_class(self, tmp_path):
         with pytest.raises(CheckpointError):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onnxgen.errors import ConfigError, ModelFileError
-from onnxgen.foundations.json_text import parse_json
+from onnxgen.foundations.json_text import json_kind, parse_json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -32,6 +32,10 @@ def test_what_json_writes_comes_back(value, strict):
         ("{'a': 1}", "double quotes"),
         ("", "line 1, column 1"),
         ("{", "line 1, column 2"),
+        ('{"a": [1, 2', "cut short"),
+        ('{"a": 1,', "cut short"),
+        ('{"a": "text', "cut short"),
+        ('{"a": 1}, {', "Extra data"),
     ],
 )
 def test_usual_mistakes_are_named(text, message):
@@ -65,3 +69,17 @@ def test_deep_nesting_is_an_error_not_a_crash():
 def test_the_caller_chooses_the_class():
     with pytest.raises(ConfigError):
         parse_json("", source="f", error=ConfigError)
+
+
+@pytest.mark.parametrize("hint", ["comma too many", "stand in double quotes", "no comments"])
+@pytest.mark.parametrize("end", range(1, 37))
+def test_a_text_cut_anywhere_gets_no_other_advice(end, hint):
+    text = '{"a": "//", "b": [1, 2, {"c": null}]}'
+    with pytest.raises(ModelFileError) as caught:
+        parse_json(text[:end], source="f")
+    assert hint not in str(caught.value)
+
+
+def test_kinds_are_named_in_json_words():
+    kinds = [json_kind(value) for value in (None, True, 1, 1.5, "x", [], {})]
+    assert kinds == ["null", "true", "a number", "a number", "a string", "an array", "an object"]

@@ -328,3 +328,12 @@ class TestBadFolders:
         monkeypatch.chdir(path)
         assert spec.decoder.path.is_file()
         assert spec.tokenizer_dir == spec.folder == path
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege on Windows")
+def test_metadata_whose_content_is_gone_is_not_taken_for_absent(tmp_path):
+    path = folder(tmp_path)
+    (path / "genai_config.json").unlink()
+    (path / "genai_config.json").symlink_to("blobs/abc")
+    with pytest.raises(MetadataError, match=r"genai_config\.json is a link to .*which does not exist"):
+        load_model_spec(path)

@@ -1,4 +1,6 @@
+import codecs
 import json
+import sys
 import threading
 
 import pytest
@@ -244,3 +246,29 @@ def test_a_missing_file_says_what_to_do(tmp_path):
         Tokenizer.from_folder(tmp_path)
     with pytest.raises(TokenizerError, match="not a folder"):
         Tokenizer.from_folder(tmp_path / "missing")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_tokenizer(folder, tokenizer, tmp_path):
+    content = (folder / "tokenizer.json").read_bytes()
+    (tmp_path / "tokenizer.json").write_bytes(codecs.BOM_UTF8 + content)
+    assert Tokenizer.from_folder(tmp_path).encode("abc é") == tokenizer.encode("abc é")
+
+
+@pytest.mark.parametrize(("content", "kind"), [("[1]", "an array"), ("null", "null"), ("1.5", "a number")])
+def test_settings_that_are_no_object_are_refused_in_the_words_of_json(folder, tmp_path, content, kind):
+    copy(folder, tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text(content)
+    with pytest.raises(TokenizerError, match=f"holds {kind}, expected an object"):
+        Tokenizer.from_folder(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege on Windows")
+def test_files_whose_content_is_gone_are_not_taken_for_absent(folder, tmp_path):
+    (tmp_path / "tokenizer.json").symlink_to("blobs/abc")
+    with pytest.raises(TokenizerError, match="which does not exist"):
+        Tokenizer.from_folder(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    copy(folder, tmp_path)
+    (tmp_path / "tokenizer_config.json").symlink_to("blobs/def")
+    with pytest.raises(TokenizerError, match=r"tokenizer_config\.json is a link to"):
+        Tokenizer.from_folder(tmp_path)

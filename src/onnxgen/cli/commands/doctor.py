@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from onnxgen.catalog.watch import total_size
 from onnxgen.cli.facts import Facts, facts_text
 from onnxgen.cli.options import Backend, ConfigFile, Json, LogLevel, Threads, Verbose
 from onnxgen.cli.settings import load_settings
 from onnxgen.foundations.cpuinfo import default_threads, detect_cpu, detect_memory
-from onnxgen.foundations.disk import format_bytes, free_disk_bytes
+from onnxgen.foundations.disk import format_bytes, free_disk_bytes, size_on_disk
 
 if TYPE_CHECKING:
     from onnxgen.foundations.config_sources import ResolvedConfig
@@ -121,8 +120,8 @@ def _cache_facts(cache_dir: Path) -> Facts:
     return {
         "folder": str(cache_dir),
         "writable": os.access(existing, os.W_OK),
-        "checkpoints_bytes": total_size(cache_dir / "checkpoints"),
-        "models_bytes": total_size(cache_dir / "models"),
+        "checkpoints_bytes": size_on_disk(cache_dir / "checkpoints"),
+        "models_bytes": size_on_disk(cache_dir / "models"),
         "free_bytes": free_disk_bytes(cache_dir),
     }
 

@@ -17,10 +17,10 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from onnxgen.errors import CheckpointError, ModelFileError, ModelNotFoundError
-from onnxgen.foundations.files import atomic_file, read_json
+from onnxgen.foundations.files import atomic_file, read_json_object
 from onnxgen.foundations.progress import SILENT, Progress
 from onnxgen.foundations.runtime_config import RuntimeConfig
 
@@ -214,7 +214,6 @@ def _manifest_name() -> str:
 def _object(path: Path) -> dict[str, Any]:
     """The JSON object in a file; empty if there is none that can be read."""
     try:
-        value = read_json(path)
+        return read_json_object(path)
     except ModelFileError:
         return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

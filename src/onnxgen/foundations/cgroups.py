@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from onnxgen.foundations.files import read_text_or_empty as _text
-
 # version 1 says "no limit" with a number near the largest one
 _NO_LIMIT = 1 << 60
 
@@ -19,8 +17,8 @@ def cpu_quota(root: Path = Path("/")) -> float | None:
     """
     quotas: list[float] = []
     for folder in _folders(root, "cpu"):
-        new = _text(folder / "cpu.max").split()
-        old = [_text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")]
+        new = system_text(folder / "cpu.max").split()
+        old = [system_text(folder / "cpu.cfs_quota_us"), system_text(folder / "cpu.cfs_period_us")]
         quota, period = (new if len(new) == 2 else old)[:2]
         if quota.isdecimal() and period.isdecimal() and int(period) > 0 and int(quota) > 0:
             quotas.append(int(quota) / int(period))
@@ -34,8 +32,8 @@ def memory_limit(root: Path = Path("/")) -> tuple[int, int] | None:
     """
     found: list[tuple[int, int]] = []
     for folder in _folders(root, "memory"):
-        limit = _text(folder / "memory.max") or _text(folder / "memory.limit_in_bytes")
-        used = _text(folder / "memory.current") or _text(folder / "memory.usage_in_bytes")
+        limit = system_text(folder / "memory.max") or system_text(folder / "memory.limit_in_bytes")
+        used = system_text(folder / "memory.current") or system_text(folder / "memory.usage_in_bytes")
         if limit.isdecimal() and used.isdecimal() and int(limit) < _NO_LIMIT:
             held = max(0, int(used) - _droppable(folder))
             found.append((int(limit), max(0, int(limit) - held)))
@@ -43,7 +41,7 @@ def memory_limit(root: Path = Path("/")) -> tuple[int, int] | None:
 
 
 def _droppable(folder: Path) -> int:
-    for line in _text(folder / "memory.stat").splitlines():
+    for line in system_text(folder / "memory.stat").splitlines():
         name, _, value = line.partition(" ")
         if name in ("inactive_file", "total_inactive_file") and value.isdecimal():
             return int(value)
@@ -53,7 +51,7 @@ def _droppable(folder: Path) -> int:
 def _folders(root: Path, controller: str) -> Iterator[Path]:
     """The group of this process and those above it, for every hierarchy with the controller."""
     paths = _own_paths(root)
-    for line in _text(root / "proc/self/mountinfo").splitlines():
+    for line in system_text(root / "proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
         fields, kind = before.split(), after.split()
         if len(fields) < 5 or len(kind) < 3:
@@ -74,9 +72,17 @@ def _folders(root: Path, controller: str) -> Iterator[Path]:
 
 def _own_paths(root: Path) -> dict[str, str]:
     paths: dict[str, str] = {}
-    for line in _text(root / "proc/self/cgroup").splitlines():
+    for line in system_text(root / "proc/self/cgroup").splitlines():
         parts = line.split(":", 2)
         if len(parts) == 3:
             for controller in parts[1].split(","):
                 paths[controller] = parts[2]
     return paths
+
+
+def system_text(path: Path) -> str:
+    """Text of a file that the system keeps, without white space around it; empty where there is none."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""

@@ -7,9 +7,8 @@ import platform
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
-from onnxgen.foundations.cgroups import cpu_quota
+from onnxgen.foundations.cgroups import cpu_quota, system_text
 from onnxgen.foundations.cpu_facts import CacheInfo, CpuInfo, known_features, normal_architecture
-from onnxgen.foundations.files import read_text_or_empty as _text
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _ARM_MAKERS = {
@@ -51,7 +50,7 @@ def read_linux(root: Path = Path("/"), *, cpus: AbstractSet[int] | None = None) 
 def _cpuinfo(root: Path) -> list[dict[str, str]]:
     """One entry per logical processor, in the order of the file."""
     entries: list[dict[str, str]] = []
-    for block in _text(root / "proc/cpuinfo").split("\n\n"):
+    for block in system_text(root / "proc/cpuinfo").split("\n\n"):
         pairs = (line.partition(":") for line in block.splitlines())
         entry = {name.strip(): value.strip() for name, _, value in pairs if name.strip()}
         if "processor" in entry:
@@ -63,7 +62,7 @@ def _physical_cores(root: Path, cpus: AbstractSet[int], entries: list[dict[str, 
     siblings: set[str] = set()
     for cpu in cpus:
         topology = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
-        shared = _text(topology / "core_cpus_list") or _text(topology / "thread_siblings_list")
+        shared = system_text(topology / "core_cpus_list") or system_text(topology / "thread_siblings_list")
         if shared:
             siblings.add(shared)
     if siblings:
@@ -79,13 +78,13 @@ def _physical_cores(root: Path, cpus: AbstractSet[int], entries: list[dict[str, 
 def _caches(root: Path, cpu: int) -> tuple[CacheInfo, ...]:
     caches: list[CacheInfo] = []
     for folder in sorted((root / f"sys/devices/system/cpu/cpu{cpu}/cache").glob("index*")):
-        level, size = _text(folder / "level"), _text(folder / "size")
+        level, size = system_text(folder / "level"), system_text(folder / "size")
         if level.isdecimal() and size[:-1].isdecimal() and size[-1:] in _UNITS:
-            shared = _text(folder / "shared_cpu_list")
+            shared = system_text(folder / "shared_cpu_list")
             caches.append(
                 CacheInfo(
                     level=int(level),
-                    kind=_text(folder / "type").lower(),
+                    kind=system_text(folder / "type").lower(),
                     size_bytes=int(size[:-1]) * _UNITS[size[-1]],
                     shared_by=count_listed(shared) if shared else None,
                 )
@@ -100,4 +99,4 @@ def count_listed(text: str) -> int:
 
 
 def _board(root: Path) -> str:
-    return _text(root / "proc/device-tree/model").rstrip("\0")
+    return system_text(root / "proc/device-tree/model").rstrip("\0")

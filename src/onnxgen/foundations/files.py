@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, cast
 
 from onnxgen.errors import ModelFileError
-from onnxgen.foundations.json_text import parse_json
+from onnxgen.foundations.json_text import json_kind, parse_json
 
 _LFS_POINTER = b"version https://git-lfs"
 
@@ -78,16 +78,8 @@ def read_json_object(
     """
     content = read_json(path, strict=strict, error=error)
     if not isinstance(content, dict):
-        raise error(f"{path} holds a JSON {type(content).__name__}, expected an object")
+        raise error(f"{path} holds {json_kind(content)}, expected an object")
     return cast("dict[str, Any]", content)
-
-
-def read_text_or_empty(path: Path) -> str:
-    """Text of a file that the system keeps, without white space around it; empty where there is none."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""
 
 
 def check_relative(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
 
 from onnxgen.errors import MetadataError
-from onnxgen.foundations.files import is_present, read_json
+from onnxgen.foundations.files import is_present, read_json_object
 
 MANIFEST = "onnxgen_build.json"
 _SWITCH = "rope_switch_length"
@@ -25,10 +24,7 @@ def rope_switch_length(folder: Path, *, otherwise: int | None) -> int | None:
     path = folder / MANIFEST
     if not is_present(path):
         return otherwise
-    document: Any = read_json(path, error=MetadataError)
-    if not isinstance(document, dict):
-        raise MetadataError(f"{path} must hold a JSON object")
-    length = cast("dict[str, Any]", document).get(_SWITCH, otherwise)
+    length = read_json_object(path, error=MetadataError).get(_SWITCH, otherwise)
     if length is not None and (isinstance(length, bool) or not isinstance(length, int) or length < 1):
         raise MetadataError(f"{path}: {_SWITCH} is {length!r}; it must be a number of tokens, or null")
     return length

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from onnxgen.errors import ModelFileError, TokenizerError
-from onnxgen.foundations.files import is_present, read_json
-from onnxgen.foundations.json_text import json_kind
+from onnxgen.foundations.files import is_present, read_json_object
 
 SPECIAL_TOKEN_NAMES = (
     "bos_token",
@@ -70,12 +69,7 @@ def read_object(path: Path, *, error: type[ModelFileError]) -> dict[str, Any]:
     Raises:
         ModelFileError: (as ``error``) when the file is there and holds anything else.
     """
-    if not is_present(path):
-        return {}
-    content = read_json(path, error=error)
-    if not isinstance(content, dict):
-        raise error(f"{path} holds {json_kind(content)}, expected an object")
-    return cast("dict[str, Any]", content)
+    return read_json_object(path, error=error) if is_present(path) else {}
 
 
 def _token_text(value: Any) -> str | None:

@@ -11,9 +11,9 @@ import onnxgen.builder
 from checkpoints import CHECKPOINTS, write_checkpoint
 from onnxgen.builder.options import BuildOptions
 from onnxgen.catalog.storage import Receipt, checkpoint_folder, write_receipt
-from onnxgen.catalog.watch import total_size
 from onnxgen.errors import DownloadError, ModelFileError, ModelNotFoundError, OptionError
 from onnxgen.facade.resolve import resolve_model
+from onnxgen.foundations.disk import size_on_disk
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from tiny_model_folder import write_model_folder
 
@@ -48,7 +48,7 @@ def pulled(config, checkpoint, name="smollm2", sha256=None):
 
     folder = checkpoint_folder(config.cache_dir, name)
     folder.mkdir(parents=True)
-    receipt = Receipt(name, "a test", str(checkpoint), total_size(checkpoint), sha256 or find(name).sha256)
+    receipt = Receipt(name, "a test", str(checkpoint), size_on_disk(checkpoint), sha256 or find(name).sha256)
     write_receipt(folder, receipt)
     return folder
 

@@ -3,7 +3,7 @@
 import pytest
 
 from onnxgen.errors import BuildError, DownloadError
-from onnxgen.foundations.disk import format_bytes, free_disk_bytes, require_disk_space
+from onnxgen.foundations.disk import format_bytes, free_disk_bytes, require_disk_space, size_on_disk
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,16 @@ from onnxgen.foundations.disk import format_bytes, free_disk_bytes, require_disk
 )
 def test_bytes_as_people_read_them(count, text):
     assert format_bytes(count) == text
+
+
+def test_sizes_of_files_and_folders(tmp_path):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "one").write_bytes(bytes(10))
+    (tmp_path / "a" / "b" / "two").write_bytes(bytes(20))
+    (tmp_path / "a" / "gone").symlink_to(tmp_path / "nowhere")
+    assert size_on_disk(tmp_path) == 30
+    assert size_on_disk(tmp_path / "a" / "one") == 10
+    assert size_on_disk(tmp_path / "nowhere") == 0
 
 
 def test_a_path_that_is_not_there_yet_counts_for_its_parent(tmp_path):

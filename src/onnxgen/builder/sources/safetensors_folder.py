@@ -15,8 +15,7 @@ from onnxgen.builder.sources.safetensors_header import StoredTensor, read_header
 from onnxgen.builder.sources.shards import list_shards
 from onnxgen.builder.weights import BlockQuantized
 from onnxgen.errors import CheckpointError
-from onnxgen.foundations.files import read_json
-from onnxgen.foundations.json_text import json_kind
+from onnxgen.foundations.files import read_json_object
 from onnxgen.foundations.suggest import did_you_mean
 
 _DTYPES: Mapping[str, np.dtype[Any]] = {
@@ -132,9 +131,7 @@ class SafetensorsFolder:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    config = read_json(path / "config.json", error=CheckpointError)
-    if not isinstance(config, dict):
-        raise CheckpointError(f"{path / 'config.json'} holds {json_kind(config)}, expected an object")
+    config = read_json_object(path / "config.json", error=CheckpointError)
     quantization = config.get("quantization_config")
     if quantization:
         method = quantization.get("quant_method") if isinstance(quantization, dict) else quantization

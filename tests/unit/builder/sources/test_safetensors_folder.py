@@ -166,7 +166,7 @@ def test_a_file_that_shrinks_after_opening_is_said(tmp_path):
         (None, "config.json does not exist"),
         ("", "config.json is empty"),
         ("{", "config.json is not valid JSON"),
-        ("[]", "config.json holds a list, expected an object"),
+        ("[]", "config.json holds an array, expected an object"),
         ('{"quantization_config": {"quant_method": "gptq"}}', r"is quantized \(gptq\)"),
     ],
 )

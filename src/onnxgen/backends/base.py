@@ -271,38 +271,43 @@ def pack_step(
     lengths = [len(s.token_ids) for s in sequences]
     if 0 in lengths:
         raise StepError(f"sequence {lengths.index(0)} of the step has no new tokens")
-    ends = list(itertools.accumulate(lengths))
+    is_decode = len(sequences) == sum(lengths)
     contexts = [s.context_len for s in sequences]
     width = max(len(s.blocks) for s in sequences)
-    if ends[-1] == len(sequences):  # decode, where every microsecond counts: one token each
-        token_ids = np.array([s.token_ids[0] for s in sequences], np.int64)
-        positions = np.array(contexts, np.int64)
-    else:
-        token_ids = np.concatenate([np.asarray(s.token_ids, np.int64) for s in sequences])
-        positions = np.concatenate(
-            [np.arange(c, c + n, dtype=np.int64) for c, n in zip(contexts, lengths, strict=True)]
-        )
     rows: list[int] = []
-    for s, length, end in zip(sequences, lengths, ends, strict=True):
+    ends: list[int] = [0]
+    for s, length in zip(sequences, lengths, strict=True):
+        start = ends[-1]
+        ends.append(start + length)
         if s.logits == "last":
-            rows.append(end - 1)
+            rows.append(start + length - 1)
         elif s.logits == "all":
-            rows += range(end - length, end)
+            rows += range(start, start + length)
         elif s.logits != "none":
             raise StepError(f"logits must be 'last', 'all' or 'none', got {s.logits!r}")
     return Step(
-        token_ids=token_ids,
-        positions=positions,
-        cu_seqlens=np.array([0, *ends], np.int32),
-        context_lens=np.array(contexts, np.int32),
-        block_table=np.array(
-            [[*s.blocks, *[NO_BLOCK] * (width - len(s.blocks))] for s in sequences], np.int32
+        token_ids=(
+            np.array([s.token_ids[0] for s in sequences], np.int64)
+            if is_decode
+            else np.concatenate([np.asarray(s.token_ids, np.int64) for s in sequences])
         ),
+        positions=(
+            np.array(contexts, np.int64)
+            if is_decode
+            else np.concatenate([np.arange(c, c + n) for c, n in zip(contexts, lengths, strict=True)])
+        ),
+        cu_seqlens=np.array(ends, np.int32),
+        context_lens=np.array(contexts, np.int32),
+        block_table=np.array([_padded(s.blocks, width) for s in sequences], np.int32),
         logits_rows=np.array(rows, np.int64),
         copies=tuple(copies),
         inputs=inputs or {},
         want_hidden_states=want_hidden_states,
     )
+
+
+def _padded(blocks: Sequence[int], width: int) -> Sequence[int]:
+    return blocks if len(blocks) == width else [*blocks, *[NO_BLOCK] * (width - len(blocks))]
 
 
 def check_step(step: Step, *, geometry: CacheGeometry, capabilities: Capabilities, vocab_size: int) -> None:

@@ -105,13 +105,7 @@ class PackedPlan:
         assert isinstance(cache, SlotCache)
         form = _form_of(step)
         call: PackedCall | None = cache.calls.find(form)
-        if (
-            call is None
-            or not call.is_decode
-            or self._switch_length is not None
-            or step.copies
-            or step.inputs
-        ):
+        if call is None or not call.repeats or self._switch_length is not None or step.copies or step.inputs:
             return None
         contexts: list[int] = step.context_lens.tolist()
         ids: list[int] = step.token_ids.tolist()
@@ -120,24 +114,20 @@ class PackedPlan:
         if min(ids) < 0 or max(ids) >= self._vocab_size:
             return None
         room = min(self._capabilities.max_context, cache.geometry.block_size)
-        written, before = cache.written, zip(call.slots, contexts, strict=True)
-        if not all(0 <= length <= written[slot].length and length < room for slot, length in before):
-            return None
-        results = StepResults(
-            step.logits_rows.size, self._vocab_size, want_hidden_states=step.want_hidden_states
-        )
-        # Everything that can be done before the run is: after it, no code and no data is left in the caches
-        # of the processor, and each line costs many times as much.
+        written = cache.written
+        for slot, length in zip(call.slots, contexts, strict=True):
+            if not 0 <= length <= written[slot].length or length >= room:
+                return None
+        # All that can be done before the run is: after it, no code and no data is left in the caches of the
+        # processor, and each line costs many times as much.
         for slot, length in zip(call.slots, contexts, strict=True):
             written[slot] = Written(length + 1)
-        output = StepOutput(results.logits)
         try:
-            call.run(step, results)
+            return StepOutput(call.run_again(step))
         except BaseException:
             for slot, length in zip(call.slots, contexts, strict=True):
                 written[slot] = Written(length)
             raise
-        return StepOutput(results.logits, results.hidden_states) if step.want_hidden_states else output
 
     def _call(self, step: Step, sequences: list[int], on: SlotStep, cache: SlotCache) -> PackedCall:
         form = CallForm(

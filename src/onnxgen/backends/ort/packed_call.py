@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnxgen.backends.base import Int64Array, Step
+from onnxgen.backends.base import Float32Array, Int64Array, Step
 from onnxgen.backends.ort.graph_edit.names import (
     CAPACITY,
     LOGITS_ROWS,
@@ -58,7 +58,6 @@ class PackedCall:
         cache: The slots to run on.
 
     Attributes:
-        is_decode: Whether it runs a whole step of one new token for each sequence.
         slots: Slots of its sequences, in the order of the step.
     """
 
@@ -71,7 +70,7 @@ class PackedCall:
         starts = np.cumsum([0, *form.query_lens])[list(form.sequences)]
         owner = np.repeat(np.arange(lens.size), lens)
         offset = np.arange(owner.size) - (np.cumsum(lens) - lens)[owner]
-        self.is_decode = len(form.sequences) == len(form.query_lens) == sum(form.query_lens)
+        self._is_decode = len(form.sequences) == len(form.query_lens) == sum(form.query_lens)
         self.slots = tuple(slot for _, slot in sorted(zip(form.sequences, form.slots, strict=True)))
         self._ports = ports
         self._sequences = np.array(form.sequences, np.int64)
@@ -111,7 +110,30 @@ class PackedCall:
         Raises:
             BackendError: ONNX Runtime failed.
         """
-        # arrays are bound by address, so they are written to and never replaced
+        self._write(step)
+        mask = self._ports.attention_mask
+        if mask is not None:
+            # only its width is left to matter, as the length that chooses rotary tables
+            ones = np.ones((1, int(self._seqlens_k.max()) + 1), mask.dtype)
+            self._binding.bind_cpu_input(mask.name, ones)
+        self._outputs.run(self._wanted, results)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether this is a whole step of one new token for each sequence, ready for `run_again`."""
+        return self._is_decode and self._ports.attention_mask is None and self._outputs.can_run_again
+
+    def run_again(self, step: Step) -> Float32Array:
+        """Run on another decode step of this form; returns its logits, float32 ``[wanted, vocab]``.
+
+        Raises:
+            BackendError: ONNX Runtime failed.
+        """
+        self._write(step)
+        return self._outputs.run_again()
+
+    def _write(self, step: Step) -> None:
+        """Put ids and lengths where they are bound; arrays are bound by address and never replaced."""
         if self._in_order:
             self._token_ids[:, 0] = step.token_ids
             np.add(step.context_lens, self._last, out=self._seqlens_k)
@@ -120,12 +142,6 @@ class PackedCall:
             self._seqlens_k[self._at] = step.context_lens[self._sequences] + self._last
         if self._positions is not None:
             self._positions[:, 0] = step.positions[self._source]
-        mask = self._ports.attention_mask
-        if mask is not None:
-            # only its width is left to matter, as the length that chooses rotary tables
-            ones = np.ones((1, int(self._seqlens_k.max()) + 1), mask.dtype)
-            self._binding.bind_cpu_input(mask.name, ones)
-        self._outputs.run(self._wanted, results)
 
 
 def split_rows(rows: Sequence[int], sources: Int64Array) -> tuple[Int64Array, Int64Array]:

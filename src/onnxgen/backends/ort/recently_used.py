@@ -28,7 +28,10 @@ class RecentlyUsed(Generic[Key, Value]):
 
     def find(self, key: Key) -> Value | None:
         """The value of ``key``, if there is one."""
-        return self._values.get(key)
+        value = self._values.pop(key, None)
+        if value is not None:
+            self._values[key] = value
+        return value
 
     def clear(self) -> None:
         """Forget everything."""

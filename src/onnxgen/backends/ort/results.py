@@ -90,6 +90,7 @@ class BoundOutputs:
         self._session, self._binding, self._ports, self._computed = session, binding, ports, computed
         self._want_hidden_states = want_hidden_states
         self._kept: Float32Array | None = None
+        self._whole = False  # whether the kept logits are the whole output of a step
         if computed is not Rows.WANTED:
             binding.bind_output(ports.logits)
 
@@ -115,9 +116,25 @@ class BoundOutputs:
             outputs = [v.numpy() for v in self._binding.get_outputs()[len(self._ports.states) :]]
             results.fill(outputs, computed=self._computed, wanted=wanted, has_logits=not selected)
 
+    @property
+    def can_run_again(self) -> bool:
+        """Whether the last run left everything bound for another one with the same rows wanted."""
+        return self._kept is not None and not self._want_hidden_states and self._whole
+
+    def run_again(self) -> Float32Array:
+        """Run with what is bound; returns the logits, float32 ``[wanted, vocab]``.
+
+        Raises:
+            BackendError: ONNX Runtime failed.
+        """
+        assert self._kept is not None
+        self._session.run(self._binding)
+        return self._kept.copy()
+
     def _bind_logits(self, wanted: WantedRows, results: StepResults) -> Float32Array:
         """Bind the array that the logits of this run are written to."""
         shape = (wanted.results.size, results.logits.shape[1])
+        self._whole = wanted.whole
         if shape[0] * shape[1] > _KEPT_LOGITS:
             target = results.logits if wanted.whole else np.empty(shape, np.float32)
             self._kept = None

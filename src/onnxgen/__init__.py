@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from onnxgen.foundations.lazy_names import lazy_names
+from onnxgen.version import __version__
 
 if TYPE_CHECKING:
     from onnxgen.facade.config import Config
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
     from onnxgen.facade.tensor import NamedTensors, Tensor
     from onnxgen.facade.tokenizer import Tokenizer, TokenizerStream
 
-__version__ = "0.1.0"
-
 __all__ = [
     "LLM",
     "Adapters",
@@ -48,6 +48,7 @@ __all__ = [
     "Tokenizer",
     "TokenizerStream",
     "Usage",
+    "__version__",
     "is_cuda_available",
     "is_dml_available",
     "is_openvino_available",
@@ -57,38 +58,31 @@ __all__ = [
     "set_log_options",
 ]
 
-# name: where it lives; imported when it is first asked for (PEP 562), so that importing onnxgen is quick
-_MODULES = {
-    "facade.config": ("Config",),
-    "facade.environment": (
-        "is_cuda_available",
-        "is_dml_available",
-        "is_openvino_available",
-        "is_qnn_available",
-        "is_webgpu_available",
-        "register_execution_provider_library",
-        "set_log_options",
-    ),
-    "facade.generation_options": ("GenerationOptions",),
-    "facade.generator": ("Generator",),
-    "facade.llm": ("LLM",),
-    "facade.model": ("Model",),
-    "facade.not_here": ("Adapters", "Audios", "Images"),
-    "facade.params": ("GeneratorParams",),
-    "facade.results": ("Chunk", "Completion", "Timings", "Usage"),
-    "facade.session": ("ChatSession",),
-    "facade.tensor": ("NamedTensors", "Tensor"),
-    "facade.tokenizer": ("Tokenizer", "TokenizerStream"),
-}
-_HOME = {name: f"onnxgen.{module}" for module, names in _MODULES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'onnxgen' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "facade.config": ("Config",),
+        "facade.environment": (
+            "is_cuda_available",
+            "is_dml_available",
+            "is_openvino_available",
+            "is_qnn_available",
+            "is_webgpu_available",
+            "register_execution_provider_library",
+            "set_log_options",
+        ),
+        "facade.generation_options": ("GenerationOptions",),
+        "facade.generator": ("Generator",),
+        "facade.llm": ("LLM",),
+        "facade.model": ("Model",),
+        "facade.not_here": ("Adapters", "Audios", "Images"),
+        "facade.params": ("GeneratorParams",),
+        "facade.results": ("Chunk", "Completion", "Timings", "Usage"),
+        "facade.session": ("ChatSession",),
+        "facade.tensor": ("NamedTensors", "Tensor"),
+        "facade.tokenizer": ("Tokenizer", "TokenizerStream"),
+    },
+)
 
 
 def __dir__() -> list[str]:

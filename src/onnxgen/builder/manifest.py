@@ -10,9 +10,6 @@ from typing import Any
 from onnxgen.builder.options import BuildOptions
 from onnxgen.builder.spec import DecoderSpec
 
-NAME = "onnxgen_build.json"
-"""File name of the manifest."""
-
 
 def manifest(
     folder: Path,

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
 import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from onnxgen.builder import manifest as manifests
 from onnxgen.builder.families import decoder_spec
 from onnxgen.builder.genai_config import genai_config
 from onnxgen.builder.inference_metadata import inference_metadata
+from onnxgen.builder.manifest import count_float_zero_points, manifest
 from onnxgen.builder.options import BuildOptions
 from onnxgen.builder.report import BuildReport
 from onnxgen.builder.sizes import estimate_bytes
@@ -31,11 +30,13 @@ from onnxgen.errors import BuildError, CheckpointError, OptionError
 from onnxgen.foundations.disk import require_disk_space, size_on_disk
 from onnxgen.foundations.files import atomic_directory, read_json_object
 from onnxgen.foundations.progress import SILENT, Progress
+from onnxgen.metadata.folder import GENAI_CONFIG, INFERENCE_METADATA, is_model_folder
+from onnxgen.metadata.manifest import MANIFEST
+from onnxgen.version import __version__
 
 MODEL = "model.onnx"
 DATA = "model.onnx.data"
 
-_OWN_FILES = ("genai_config.json", "inference_metadata.yaml", manifests.NAME)
 _SPARE_BYTES = 64 << 20  # tokenizer files and what the file system needs itself
 
 
@@ -86,12 +87,12 @@ def _build(
         generation = _write_tokenizer(source, folder)
         tokens = _special_tokens(source, generation, folder)
         formats = _write_model(source, folder, spec, options, progress, tied=tied, total=needed)
-        _write_json(folder / "genai_config.json", genai_config(spec, tokens, generation, filename=MODEL))
+        _write_json(folder / GENAI_CONFIG, genai_config(spec, tokens, generation, filename=MODEL))
         _write_yaml(
-            folder / "inference_metadata.yaml",
+            folder / INFERENCE_METADATA,
             inference_metadata(spec, options, generation, tokenizer=tokenizer_facts(folder)),
         )
-        content = manifests.manifest(
+        content = manifest(
             folder,
             spec,
             asked,
@@ -99,9 +100,9 @@ def _build(
             source=source.path.resolve().name,
             formats=formats,
             tied=tied,
-            version=_version(),
+            version=__version__,
         )
-        _write_json(folder / manifests.NAME, content)
+        _write_json(folder / MANIFEST, content)
     return BuildReport(
         output=output,
         size_bytes=size_on_disk(output),
@@ -109,7 +110,7 @@ def _build(
         architecture=spec.architecture,
         precision=options.precision,
         formats=formats,
-        float_zero_points=manifests.count_float_zero_points(formats),
+        float_zero_points=count_float_zero_points(formats),
     )
 
 
@@ -165,7 +166,7 @@ def _write_model(
         DataFile(folder / DATA, task=task) as data,
     ):
         model, formats = emit_decoder(
-            spec, Matrices(source, options), data, options, tied=tied, producer_version=_version()
+            spec, Matrices(source, options), data, options, tied=tied, producer_version=__version__
         )
     (folder / MODEL).write_bytes(ir.to_proto(model).SerializeToString(deterministic=True))
     return formats
@@ -197,7 +198,7 @@ def _check_output(output: Path) -> None:
         return
     if not output.is_dir():
         raise BuildError(f"{output} is a file; name a folder for the model")
-    if any(output.iterdir()) and not any((output / name).is_file() for name in _OWN_FILES):
+    if any(output.iterdir()) and not (is_model_folder(output) or (output / MANIFEST).is_file()):
         raise BuildError(
             f"{output} holds files and is not a model folder; name another folder, or empty it first"
         )
@@ -212,7 +213,3 @@ def _write_yaml(path: Path, content: Mapping[str, Any]) -> None:
 
     text = yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True)
     path.write_text(text, encoding="utf-8")
-
-
-def _version() -> str:
-    return importlib.metadata.version("onnxgen")

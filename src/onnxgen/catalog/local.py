@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from onnxgen.catalog.layout import checkpoints_folder, is_built_from, models_folder, stamp_path
 from onnxgen.catalog.storage import RECEIPT, read_receipt
 from onnxgen.errors import ModelNotFoundError
 from onnxgen.foundations.disk import size_on_disk
 from onnxgen.foundations.suggest import did_you_mean
-
-_MODEL_FILES = ("genai_config.json", "inference_metadata.yaml")
+from onnxgen.metadata.folder import is_model_folder
 
 
 class LocalKind(Enum):
@@ -46,7 +46,7 @@ class LocalItem:
 
 def local_items(cache_dir: Path) -> tuple[LocalItem, ...]:
     """Everything complete in the cache, checkpoints first, each kind by name."""
-    return (*_checkpoints(cache_dir / "checkpoints"), *_models(cache_dir / "models"))
+    return (*_checkpoints(checkpoints_folder(cache_dir)), *_models(models_folder(cache_dir)))
 
 
 def remove_local(name: str, *, cache_dir: Path) -> tuple[LocalItem, ...]:
@@ -70,16 +70,17 @@ def remove_local(name: str, *, cache_dir: Path) -> tuple[LocalItem, ...]:
             f"{did_you_mean(name, names)}"
         )
     for item in chosen:
-        kind_folder = cache_dir / ("checkpoints" if item.kind is LocalKind.CHECKPOINT else "models")
-        shutil.rmtree(kind_folder / item.name)
-        # what says which checkpoint a model was built from lies beside it
-        (kind_folder / f".{item.name}.stamp.json").unlink(missing_ok=True)
+        if item.kind is LocalKind.CHECKPOINT:
+            shutil.rmtree(checkpoints_folder(cache_dir) / item.name)
+        else:
+            shutil.rmtree(item.path)
+            stamp_path(item.path).unlink(missing_ok=True)
     return chosen
 
 
 def _built_from(item: LocalItem, name: str, items: tuple[LocalItem, ...]) -> bool:
     is_checkpoint = any(known.name == name and known.kind is LocalKind.CHECKPOINT for known in items)
-    return is_checkpoint and item.kind is LocalKind.MODEL and item.name.rpartition("-")[0] == name
+    return is_checkpoint and item.kind is LocalKind.MODEL and is_built_from(item.name, name)
 
 
 def _checkpoints(folder: Path) -> list[LocalItem]:
@@ -105,7 +106,7 @@ def _models(folder: Path) -> list[LocalItem]:
     return [
         LocalItem(child.name, LocalKind.MODEL, child, size_on_disk(child), child.stat().st_mtime)
         for child in _folders(folder)
-        if any((child / name).is_file() for name in _MODEL_FILES)
+        if is_model_folder(child)
     ]
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from onnxgen.catalog.entries import CatalogEntry, HubSource, PackageSource
 from onnxgen.catalog.generic import fetch_from_hub, fetch_from_package
 from onnxgen.catalog.hub import HubClient, HuggingFaceHub
+from onnxgen.catalog.layout import checkpoints_folder
 from onnxgen.catalog.packages import PackageTool, available_tools, fetched_package
 from onnxgen.catalog.references import HubReference, PackageReference, Reference, parse_reference
 from onnxgen.catalog.storage import (
     HashingWriter,
     Receipt,
     check_space,
-    checkpoint_folder,
     filling,
     hash_file,
     partial_folder,
@@ -78,7 +78,7 @@ def pull(
             match its hash, does not fit the disk, or would have to be fetched while offline.
     """
     reference = parse_reference(source, catalog)
-    folder = checkpoint_folder(config.cache_dir, reference.name)
+    folder = checkpoints_folder(config.cache_dir) / reference.name
     if not force and (found := _ready(reference, folder)):
         return found
     if config.offline and not isinstance(reference, HubReference):

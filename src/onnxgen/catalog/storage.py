@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from onnxgen.catalog.layout import lock_path
 from onnxgen.catalog.lock import exclusive
 from onnxgen.errors import DownloadError, OnnxgenError
 from onnxgen.foundations.disk import require_disk_space, size_on_disk
@@ -55,11 +56,6 @@ class Receipt:
     sha256: str | None = None
 
 
-def checkpoint_folder(cache_dir: Path, name: str) -> Path:
-    """The folder that keeps the checkpoint of that name."""
-    return cache_dir / "checkpoints" / name
-
-
 def write_receipt(folder: Path, receipt: Receipt) -> None:
     """Write the receipt; from then on the checkpoint counts as complete."""
     with atomic_file(folder / RECEIPT) as path:
@@ -88,7 +84,7 @@ def filling(folder: Path, *, progress: Progress) -> Generator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with exclusive(
-            folder.parent / f".{folder.name}.lock",
+            lock_path(folder),
             while_waiting=lambda: progress.start(description, total=None),
         ) as alone:
             if alone:

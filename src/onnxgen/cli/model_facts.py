@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,23 +10,17 @@ from typing import TYPE_CHECKING, Any
 from onnxgen.cli.facts import Facts
 from onnxgen.cli.graph_facts import graph_facts
 from onnxgen.foundations.disk import size_on_disk
+from onnxgen.metadata.manifest import read_manifest
 
 if TYPE_CHECKING:
     from onnxgen.metadata.model_spec import ModelSpec
     from onnxgen.preprocess.chat_template import ChatTemplate
 
-MANIFEST = "onnxgen_build.json"
-METADATA_FILES = ("genai_config.json", "inference_metadata.yaml")
 _PROBE = "zxq-probe"
 SLOW_ZERO_POINTS = (
     "float zero points take ONNX Runtime's slow path, or with onnxgen a product and a correction at about "
     "two thirds of the speed of symmetric blocks; --requantize makes those, and loses quality"
 )
-
-
-def is_model_folder(path: Path) -> bool:
-    """Whether the folder says what model it holds."""
-    return any((path / name).is_file() for name in METADATA_FILES)
 
 
 def model_facts(folder: Path) -> Facts:
@@ -124,14 +117,8 @@ def _search_defaults(spec: ModelSpec) -> dict[str, Any]:
 
 
 def _manifest(folder: Path) -> Mapping[str, Any] | None:
-    path = folder / MANIFEST
-    if not path.is_file():
-        return None
-    try:
-        manifest = json.loads(path.read_text("utf-8"))
-    except ValueError:
-        return None  # the manifest is for people; a model runs without it
-    return {key: value for key, value in manifest.items() if key != "files"}
+    manifest = read_manifest(folder)
+    return {key: value for key, value in manifest.items() if key != "files"} or None
 
 
 def _notes(graph: Facts) -> list[str]:

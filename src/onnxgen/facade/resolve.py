@@ -1,12 +1,4 @@
-"""`resolve_model`: from what a user typed to a ready model folder, fetched and built where needed.
-
-Built folders lie beside a stamp that says which checkpoint they came from::
-
-    CACHE/models/
-      NAME-PRECISION/                  put there by one rename, so it is never half a folder
-      .NAME-PRECISION.stamp.json       size and time of the checkpoint's files, written after it
-      .NAME-PRECISION.lock             held by the process that builds it
-"""
+"""`resolve_model`: from what a user typed to a ready model folder, fetched and built where needed."""
 
 from __future__ import annotations
 
@@ -19,17 +11,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onnxgen.catalog.layout import lock_path, model_folder, models_folder, stamp_path
 from onnxgen.errors import CheckpointError, ModelFileError, ModelNotFoundError
 from onnxgen.foundations.files import atomic_file, read_json_object
 from onnxgen.foundations.progress import SILENT, Progress
 from onnxgen.foundations.runtime_config import RuntimeConfig
+from onnxgen.metadata.folder import is_model_folder
+from onnxgen.metadata.manifest import read_manifest
+from onnxgen.version import __version__
 
 if TYPE_CHECKING:
     from onnxgen.builder.options import BuildOptions
 
 logger = logging.getLogger(__name__)
 
-_READY = ("genai_config.json", "inference_metadata.yaml")
 _CHECKPOINT_SUFFIXES = (".gguf", ".safetensors")
 
 
@@ -67,8 +62,8 @@ def resolve_model(
         raise ModelNotFoundError(
             f"{model} does not exist; give a model folder, a checkpoint or a name{_hub_name(str(model))}"
         )
-    built = _existing(config.cache_dir / "models" / model) if model.strip(".") else None
-    if built is not None and _is_ready(built):
+    built = _existing(models_folder(config.cache_dir) / model) if model.strip(".") else None
+    if built is not None and is_model_folder(built):
         return built
     return _from_name(model, config, precision, progress)
 
@@ -95,16 +90,16 @@ def _from_name(name: str, config: RuntimeConfig, precision: str, progress: Progr
 
     options = BuildOptions.from_extra(precision)  # before fetching: a wrong precision is told at once
     kept = parse_reference(name).name
-    folder = _folder(kept, config, precision)
+    folder = model_folder(config.cache_dir, kept, precision)
     here = any(item.name == kept for item in local_items(config.cache_dir) if item.path != folder)
-    if not here and _is_ready(folder) and _is_built_as(folder, options):
+    if not here and is_model_folder(folder) and _is_built_as(folder, options):
         return folder  # the checkpoint was removed to save space; what was built from it is complete
     pulled = pull(name, config=config, progress=progress)
     return _from_path(pulled.path, pulled.name, config, precision, progress)
 
 
 def _from_path(path: Path, name: str, config: RuntimeConfig, precision: str, progress: Progress) -> Path:
-    if _is_ready(path):
+    if is_model_folder(path):
         return path
     if path.is_dir() and not (path / "config.json").exists() and not any(path.glob("*.safetensors")):
         found = "an ONNX file but no metadata" if any(path.glob("*.onnx")) else "neither"
@@ -116,31 +111,26 @@ def _from_path(path: Path, name: str, config: RuntimeConfig, precision: str, pro
         raise ModelFileError(f"{path} is a graph; name its folder, which must have a genai_config.json")
     from onnxgen.builder.options import BuildOptions
 
-    return _build_once(path, _folder(name, config, precision), BuildOptions.from_extra(precision), progress)
+    folder = model_folder(config.cache_dir, name, precision)
+    return _build_once(path, folder, BuildOptions.from_extra(precision), progress)
 
 
 def _build_once(source: Path, folder: Path, options: BuildOptions, progress: Progress) -> Path:
-    from onnxgen.builder import build
-    from onnxgen.catalog.lock import exclusive
-
     identity = _identity(source)
     if _is_fresh(folder, identity, options):
         return folder
+    from onnxgen.builder import build
+    from onnxgen.catalog.lock import exclusive
+
     waiting = f"Waiting for another process that builds {folder.name}"
-    with exclusive(
-        folder.parent / f".{folder.name}.lock", while_waiting=lambda: progress.start(waiting, total=None)
-    ):
+    with exclusive(lock_path(folder), while_waiting=lambda: progress.start(waiting, total=None)):
         if _is_fresh(folder, identity, options):
             return folder
         logger.info("building %s from %s", folder, source)
         build(source, folder, options=options, progress=progress)
-        with atomic_file(_stamp(folder)) as stamp:
+        with atomic_file(stamp_path(folder)) as stamp:
             stamp.write_text(json.dumps(identity, indent=1), encoding="utf-8")
     return folder
-
-
-def _folder(name: str, config: RuntimeConfig, precision: str) -> Path:
-    return config.cache_dir / "models" / f"{name}-{precision}"
 
 
 def _path_name(path: Path) -> str:
@@ -161,26 +151,15 @@ def _looks_like_path(model: str) -> bool:
     )
 
 
-def _is_ready(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in _READY)
-
-
 def _is_fresh(folder: Path, identity: Mapping[str, Any], options: BuildOptions) -> bool:
     """Whether a folder is complete and was built from this checkpoint, with these options, by this version."""
-    import importlib.metadata
-
-    manifest = _object(folder / _manifest_name())
-    version = manifest.get("builder", {}).get("version")
-    return (
-        version == importlib.metadata.version("onnxgen")
-        and _is_built_as(folder, options)
-        and _object(_stamp(folder)) == identity
-    )
+    version = read_manifest(folder).get("builder", {}).get("version")
+    return version == __version__ and _is_built_as(folder, options) and _stamp(folder) == identity
 
 
 def _is_built_as(folder: Path, options: BuildOptions) -> bool:
     """Whether a folder was built with these options and all its files are there."""
-    manifest = _object(folder / _manifest_name())
+    manifest = read_manifest(folder)
     if manifest.get("options") != options.to_json():
         return False
     for file in manifest.get("files", ()):
@@ -201,19 +180,9 @@ def _identity(source: Path) -> dict[str, Any]:
     }
 
 
-def _stamp(folder: Path) -> Path:
-    return folder.parent / f".{folder.name}.stamp.json"
-
-
-def _manifest_name() -> str:
-    from onnxgen.builder.manifest import NAME
-
-    return NAME
-
-
-def _object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file; empty if there is none that can be read."""
+def _stamp(folder: Path) -> dict[str, Any]:
+    """The stamp of a built folder; empty if there is none that can be read."""
     try:
-        return read_json_object(path)
+        return read_json_object(stamp_path(folder))
     except ModelFileError:
         return {}

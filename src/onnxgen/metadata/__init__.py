@@ -3,8 +3,13 @@
 Knows both schemas; opens no graph and runs nothing.
 """
 
-from onnxgen.metadata.capabilities import SUPPORTED_CAPABILITIES
-from onnxgen.metadata.load import load_model_spec
-from onnxgen.metadata.model_spec import ModelSpec, SearchDefaults, SpecialTokens
+from typing import TYPE_CHECKING
 
-__all__ = ["SUPPORTED_CAPABILITIES", "ModelSpec", "SearchDefaults", "SpecialTokens", "load_model_spec"]
+from onnxgen.foundations.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from onnxgen.metadata.load import load_model_spec
+
+__all__ = ["load_model_spec"]
+
+__getattr__ = lazy_names(__name__, {"load": ("load_model_spec",)})

@@ -38,8 +38,6 @@ from onnxgen.metadata.genai_config_run import (
     one_way_of_batching,
 )
 
-GENAI_CONFIG = "genai_config.json"
-
 
 def _token_ids(value: object, place: Place) -> tuple[int, ...]:
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The file of ``inference_metadata``: where it is, its document, and the one list that is always looked at."""
+"""The file of ``inference_metadata``: its document, and the one list in it that is always looked at."""
 
 from __future__ import annotations
 
@@ -6,18 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from onnxgen.errors import MetadataError
-from onnxgen.foundations.files import is_present, read_json
+from onnxgen.foundations.files import read_json
 from onnxgen.metadata.document import Place, read_array, read_object, read_str
 from onnxgen.metadata.yaml_text import read_yaml
 
-INFERENCE_METADATA = "inference_metadata.yaml"
-_NAMES = (INFERENCE_METADATA, "inference_metadata.yml", "inference_metadata.json")
 _CAPABILITIES = "required_capabilities"
-
-
-def find_inference_metadata(folder: Path) -> Path | None:
-    """The metadata file of a folder, or None."""
-    return next((folder / name for name in _NAMES if is_present(folder / name)), None)
 
 
 def metadata_document(path: Path) -> dict[str, Any]:

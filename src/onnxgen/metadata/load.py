@@ -12,13 +12,9 @@ from onnxgen.errors import CapabilityError, MetadataError, ModelNotFoundError, O
 from onnxgen.foundations.files import check_file, is_present
 from onnxgen.foundations.suggest import did_you_mean
 from onnxgen.metadata.capabilities import check_capabilities
-from onnxgen.metadata.genai_config import GENAI_CONFIG
+from onnxgen.metadata.folder import GENAI_CONFIG, INFERENCE_METADATA, find_inference_metadata
 from onnxgen.metadata.genai_spec import spec_from_genai_config
-from onnxgen.metadata.inference_file import (
-    INFERENCE_METADATA,
-    find_inference_metadata,
-    required_capabilities,
-)
+from onnxgen.metadata.inference_file import required_capabilities
 from onnxgen.metadata.model_spec import ModelSpec
 
 _NO_DATA: Mapping[str, bytes] = MappingProxyType({})

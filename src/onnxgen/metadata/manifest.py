@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from onnxgen.errors import MetadataError
+from onnxgen.errors import MetadataError, ModelFileError
 from onnxgen.foundations.files import is_present, read_json_object
 
 MANIFEST = "onnxgen_build.json"
 _SWITCH = "rope_switch_length"
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a folder; empty where there is none that can be read, for a model runs without it."""
+    try:
+        return read_json_object(folder / MANIFEST)
+    except ModelFileError:
+        return {}
 
 
 def rope_switch_length(folder: Path, *, otherwise: int | None) -> int | None:

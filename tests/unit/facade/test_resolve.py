@@ -10,7 +10,8 @@ import pytest
 import onnxgen.builder
 from checkpoints import CHECKPOINTS, write_checkpoint
 from onnxgen.builder.options import BuildOptions
-from onnxgen.catalog.storage import Receipt, checkpoint_folder, write_receipt
+from onnxgen.catalog.layout import checkpoints_folder
+from onnxgen.catalog.storage import Receipt, write_receipt
 from onnxgen.errors import DownloadError, ModelFileError, ModelNotFoundError, OptionError
 from onnxgen.facade.resolve import resolve_model
 from onnxgen.foundations.disk import size_on_disk
@@ -46,7 +47,7 @@ def pulled(config, checkpoint, name="smollm2", sha256=None):
     """Make a checkpoint look pulled under a name of the catalog."""
     from onnxgen.catalog import find
 
-    folder = checkpoint_folder(config.cache_dir, name)
+    folder = checkpoints_folder(config.cache_dir) / name
     folder.mkdir(parents=True)
     receipt = Receipt(name, "a test", str(checkpoint), size_on_disk(checkpoint), sha256 or find(name).sha256)
     write_receipt(folder, receipt)

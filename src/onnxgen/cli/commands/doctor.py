@@ -7,8 +7,6 @@ import json
 import os
 import platform
 import sys
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +15,6 @@ import typer
 from onnxgen.cli.facts import Facts, facts_text
 from onnxgen.cli.options import Backend, ConfigFile, Json, LogLevel, Threads, Verbose
 from onnxgen.cli.settings import load_settings
-from onnxgen.foundations.cpuinfo import default_threads, detect_cpu, detect_memory
 from onnxgen.foundations.disk import format_bytes, free_disk_bytes, size_on_disk
 
 if TYPE_CHECKING:
@@ -74,13 +71,17 @@ def _shown(value: object) -> str:
 
 
 def _version(package: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
-        return installed_version(package)
+        return version(package)
     except PackageNotFoundError:
         return None
 
 
 def _machine_facts() -> Facts:
+    from onnxgen.foundations.cpuinfo import default_threads, detect_cpu, detect_memory
+
     cpu, memory = detect_cpu(), detect_memory()
     return {
         "system": f"{platform.system()} {platform.release()}",
@@ -116,12 +117,14 @@ def _tool_facts() -> list[str]:
 
 
 def _cache_facts(cache_dir: Path) -> Facts:
+    from onnxgen.catalog.layout import checkpoints_folder, models_folder
+
     existing = next(path for path in (cache_dir, *cache_dir.parents) if path.exists())
     return {
         "folder": str(cache_dir),
         "writable": os.access(existing, os.W_OK),
-        "checkpoints_bytes": size_on_disk(cache_dir / "checkpoints"),
-        "models_bytes": size_on_disk(cache_dir / "models"),
+        "checkpoints_bytes": size_on_disk(checkpoints_folder(cache_dir)),
+        "models_bytes": size_on_disk(models_folder(cache_dir)),
         "free_bytes": free_disk_bytes(cache_dir),
     }
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import datetime
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from onnxgen.catalog import LocalItem, entries, local_items
 from onnxgen.cli.options import ConfigFile, Json, LogLevel, Verbose
 from onnxgen.cli.settings import load_settings
 from onnxgen.cli.terminal import columns
 from onnxgen.foundations.disk import format_bytes
+
+if TYPE_CHECKING:
+    from onnxgen.catalog import LocalItem
 
 
 def list_models(
@@ -23,6 +25,8 @@ def list_models(
     verbose: Verbose = False,
 ) -> None:
     """List what is on this machine and in the catalog."""
+    from onnxgen.catalog import local_items
+
     resolved = load_settings(ctx, config_file=config, log_level=log_level, verbose=verbose)
     items = local_items(resolved.config.cache_dir)
     if json_output:
@@ -63,6 +67,8 @@ def _local_json(item: LocalItem) -> dict[str, Any]:
 
 
 def _catalog_json(items: tuple[LocalItem, ...]) -> list[dict[str, Any]]:
+    from onnxgen.catalog import entries
+
     here = {item.name for item in items}
     return [
         {

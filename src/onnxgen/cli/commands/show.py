@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from onnxgen.catalog import CatalogEntry, entries, find, local_items
 from onnxgen.cli.facts import Facts, facts_text
 from onnxgen.cli.options import ConfigFile, Json, LogLevel, ModelArgument, Verbose
 from onnxgen.cli.settings import load_settings
@@ -16,6 +15,7 @@ from onnxgen.errors import ModelNotFoundError
 from onnxgen.foundations.suggest import did_you_mean
 
 if TYPE_CHECKING:
+    from onnxgen.catalog import CatalogEntry
     from onnxgen.foundations.runtime_config import RuntimeConfig
 
 
@@ -49,6 +49,8 @@ def described(model: str, *, config: RuntimeConfig) -> dict[str, Facts]:
     path = Path(model).expanduser()
     if path.exists():
         return {"model": _path_facts(path)}
+    from onnxgen.catalog import entries, find, local_items
+    from onnxgen.catalog.layout import is_built_from
     from onnxgen.catalog.references import parse_reference
 
     items = local_items(config.cache_dir)
@@ -56,7 +58,7 @@ def described(model: str, *, config: RuntimeConfig) -> dict[str, Facts]:
     name = parse_reference(model).name if entry or ":" in model else model
     found: dict[str, Facts] = {"catalog": _entry_facts(entry)} if entry else {}
     for item in items:
-        if item.name == name or item.name.rpartition("-")[0] == name:
+        if item.name == name or is_built_from(item.name, name):
             found[f"{item.kind.value} {item.name}"] = _path_facts(item.path)
     if not found:
         names = sorted({item.name for item in items} | {known.name for known in entries()})
@@ -69,7 +71,8 @@ def described(model: str, *, config: RuntimeConfig) -> dict[str, Facts]:
 
 def _path_facts(path: Path) -> Facts:
     from onnxgen.cli.checkpoint_facts import checkpoint_facts
-    from onnxgen.cli.model_facts import is_model_folder, model_facts
+    from onnxgen.cli.model_facts import model_facts
+    from onnxgen.metadata.folder import is_model_folder
 
     return model_facts(path) if is_model_folder(path) else checkpoint_facts(path)
 

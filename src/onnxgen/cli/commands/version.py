@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from onnxgen.version import __version__
+
 
 def version() -> None:
     """Show the version."""
@@ -12,6 +14,4 @@ def version() -> None:
 
 def show_version() -> None:
     """Print the version on standard output."""
-    from importlib.metadata import version as installed_version
-
-    typer.echo(f"onnxgen {installed_version('onnxgen')}")
+    typer.echo(f"onnxgen {__version__}")

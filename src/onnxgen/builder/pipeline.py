@@ -174,10 +174,9 @@ def _write_model(
 
 def _write_tokenizer(source: WeightSource, folder: Path) -> Mapping[str, Any]:
     """Write the tokenizer files and return the generation configuration."""
-    metadata: Mapping[str, Any] | None = getattr(source, "metadata", None)
-    if metadata is not None:
-        make_tokenizer_files(metadata, folder)
-        generation = from_gguf(metadata, where=str(source.path)).to_json()
+    if source.metadata is not None:
+        make_tokenizer_files(source.metadata, folder)
+        generation = from_gguf(source.metadata, where=str(source.path)).to_json()
         _write_json(folder / "generation_config.json", generation)
         return generation
     copy_tokenizer_files(source.path, folder)
@@ -186,9 +185,8 @@ def _write_tokenizer(source: WeightSource, folder: Path) -> Mapping[str, Any]:
 
 
 def _special_tokens(source: WeightSource, generation: Mapping[str, Any], folder: Path) -> SpecialTokenIds:
-    metadata: Mapping[str, Any] | None = getattr(source, "metadata", None)
-    if metadata is not None:
-        return from_gguf(metadata, where=str(source.path))
+    if source.metadata is not None:
+        return from_gguf(source.metadata, where=str(source.path))
     named = {name: id_ for name, (_, id_) in named_tokens(folder).items()}
     return from_folder(source.config, generation, named, where=str(source.path))
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from onnxgen.errors import CheckpointError
+from onnxgen.preprocess.gguf_vocabulary import ID_KEYS, TOKENS_KEY, TYPES_KEY, TokenType
 
 # Tokens that end a turn in chat formats. GGUF files often name only the end of a text.
 _TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>", "<|endoftext|>", "<|eom_id|>")
-_GGUF_CONTROL = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +72,17 @@ def from_gguf(metadata: Mapping[str, Any], *, where: str) -> SpecialTokenIds:
     """
 
     def named(name: str) -> list[int]:
-        key = f"tokenizer.ggml.{name}_token_id"
-        return _ids(metadata.get(key), key, where)
+        return _ids(metadata.get(ID_KEYS[name]), ID_KEYS[name], where)
 
-    eos = [*named("eos"), *named("eot"), *named("eom")]
-    tokens = metadata.get("tokenizer.ggml.tokens", ())
-    kinds = metadata.get("tokenizer.ggml.token_type", ())
+    eos = [*named("eos_token"), *named("eot_token"), *named("eom_token")]
+    tokens = metadata.get(TOKENS_KEY, ())
+    kinds = metadata.get(TYPES_KEY, ())
     eos += [
         index
         for index, (token, kind) in enumerate(zip(tokens, kinds, strict=False))
-        if int(kind) == _GGUF_CONTROL and token in _TURN_ENDS
+        if int(kind) == TokenType.CONTROL and token in _TURN_ENDS
     ]
-    bos, pad = named("bos"), named("padding")
+    bos, pad = named("bos_token"), named("pad_token")
     return _checked(bos[0] if bos else None, eos, pad[0] if pad else None, where)
 
 

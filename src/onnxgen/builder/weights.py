@@ -62,6 +62,14 @@ class WeightSource(Protocol):
         ...
 
     @property
+    def metadata(self) -> Mapping[str, Any] | None:
+        """All keys and values of a GGUF file, which tokenizer files are made from.
+
+        None for a folder, which has those files of its own.
+        """
+        ...
+
+    @property
     def names(self) -> AbstractSet[str]:
         """Names of all tensors."""
         ...

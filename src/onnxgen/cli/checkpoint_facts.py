@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from onnxgen.cli.facts import Facts
 from onnxgen.foundations.disk import size_on_disk
+from onnxgen.preprocess.gguf_vocabulary import TEMPLATE_KEY
 
 _LAYER = re.compile(r"^model\.layers\.\d+\.(.+?)(\.weight)?$")
 _CONFIG_KEYS = (
@@ -47,9 +49,8 @@ def checkpoint_facts(path: Path) -> Facts:
             kind = match[1] if match else name.removesuffix(".weight")
             formats.setdefault(kind, Counter())[source.stored_type(name)] += 1
         parameters = sum(math.prod(source.shape(name)) for name in source.names)
-        metadata: Any = getattr(source, "metadata", None)
         return {
-            "kind": "Hugging Face folder" if metadata is None else "GGUF file",
+            "kind": "Hugging Face folder" if source.metadata is None else "GGUF file",
             "path": str(source.path.resolve()),
             "size_bytes": size_on_disk(path),
             "architecture": ", ".join(config.get("architectures") or ["?"]),
@@ -59,15 +60,15 @@ def checkpoint_facts(path: Path) -> Facts:
                 kind: ", ".join(f"{count} x {how}" for how, count in counts.most_common())
                 for kind, counts in formats.items()
             },
-            "chat_template": _has_template(path, metadata),
+            "chat_template": _has_template(path, source.metadata),
         }
     finally:
         source.close()
 
 
-def _has_template(path: Path, metadata: Any) -> bool:
+def _has_template(path: Path, metadata: Mapping[str, Any] | None) -> bool:
     if metadata is not None:
-        return "tokenizer.chat_template" in metadata
+        return TEMPLATE_KEY in metadata
     from onnxgen.preprocess.chat_template import ChatTemplate
 
     return ChatTemplate.find(path) is not None

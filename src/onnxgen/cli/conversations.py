@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from onnxgen.cli.loading import has_chat_template
 from onnxgen.errors import OptionError
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def open_conversation(
     Raises:
         OptionError: A system message was given, but there is no chat template to put it into.
     """
-    if raw or not has_chat_template(llm):
+    if raw or not llm.has_chat_template:
         if system is not None:
             why = "--raw leaves the chat template out" if raw else f"{llm.spec.folder} has no chat template"
             raise OptionError(f"--system was given, but {why}; put the text into the prompt instead")

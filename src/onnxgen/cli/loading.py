@@ -27,10 +27,3 @@ def fetch_checkpoint(source: str, *, config: RuntimeConfig) -> Path:
     if path.exists():
         return path
     return pull(source, config=config, progress=make_progress()).path
-
-
-def has_chat_template(llm: LLM) -> bool:
-    """Whether the model says how a conversation is written."""
-    from onnxgen.preprocess.chat_template import ChatTemplate
-
-    return ChatTemplate.find(llm.spec.tokenizer_dir) is not None

@@ -75,6 +75,11 @@ class LLM:
         """The loaded model, for `GeneratorParams` and `Generator`."""
         return self._text_model.model
 
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether the model folder says how a conversation is written, so that `chat` and `session` work."""
+        return self._text_model.has_chat_template
+
     @overload
     def generate(  # pyright: ignore[reportOverlappingOverload] - a str is a Sequence[str], and comes first
         self,

@@ -91,6 +91,15 @@ class TextModel:
         )
         return self.tokenizer.encode(text)
 
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether conversations can be put into a prompt."""
+        try:
+            self._chat_template()
+        except ChatTemplateError:
+            return False
+        return True
+
     def request(self, prompt: Sequence[int], options: GenerationOptions) -> Request:
         """A prompt, and how it is answered.
 
@@ -139,10 +148,5 @@ class TextModel:
         from onnxgen.preprocess.chat_template import ChatTemplate
 
         if self._template is None:
-            self._template = ChatTemplate.find(self.spec.tokenizer_dir)
-        if self._template is None:
-            raise ChatTemplateError(
-                f"{self.spec.tokenizer_dir} has no chat template, so conversations cannot be put into a prompt; "
-                "use generate() with plain text, or add a chat_template.jinja"
-            )
+            self._template = ChatTemplate.require(self.spec.tokenizer_dir)
         return self._template

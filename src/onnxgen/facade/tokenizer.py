@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -14,6 +13,7 @@ from onnxgen.errors import CapabilityError, ChatTemplateError, OptionError, Toke
 from onnxgen.facade.config import Config
 from onnxgen.facade.model import Model
 from onnxgen.facade.tensor import Tensor
+from onnxgen.foundations.json_text import parse_json
 from onnxgen.foundations.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -164,9 +164,7 @@ class Tokenizer:
         """
         from onnxgen.preprocess.chat_template import ChatTemplate
 
-        template = ChatTemplate.find(self._text.folder, override=template_str or None)
-        if template is None:
-            raise ChatTemplateError(f"{self._text.folder} has no chat template; give one with template_str")
+        template = ChatTemplate.require(self._text.folder, override=template_str or None)
         return template.render(
             _list(messages, "messages"),
             tools=_list(tools, "tools") if tools else None,
@@ -218,7 +216,7 @@ def _option(name: str, value: object) -> object:
     if name not in _OPTIONS:
         raise OptionError(f"unknown tokenizer option {name!r}{did_you_mean(name, _OPTIONS)}")
     if name == "chat_template_kwargs":
-        variables = _json(value, name) if isinstance(value, str) else value
+        variables = parse_json(value, source=name, error=OptionError) if isinstance(value, str) else value
         if not isinstance(variables, Mapping):
             raise OptionError(f"chat_template_kwargs must be a JSON object, got {value!r}")
         return dict(cast("Mapping[str, Any]", variables))
@@ -229,15 +227,8 @@ def _option(name: str, value: object) -> object:
     raise OptionError(f"{name} must be 'true' or 'false', got {value!r}")
 
 
-def _json(text: str, what: str) -> object:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as cause:
-        raise OptionError(f"{what} is not valid JSON: {cause}") from cause
-
-
 def _list(value: object, what: str) -> list[Any]:
-    parsed = _json(value, what) if isinstance(value, str) else value
+    parsed = parse_json(value, source=what, error=OptionError) if isinstance(value, str) else value
     if not isinstance(parsed, Sequence) or isinstance(parsed, (str, bytes)):
         raise ChatTemplateError(f"{what} must be a list, got {type(parsed).__name__}")
     return list(cast("Sequence[Any]", parsed))

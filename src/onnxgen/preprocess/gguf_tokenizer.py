@@ -11,9 +11,8 @@ from typing import Any
 from onnxgen.errors import TokenizerError
 from onnxgen.foundations.suggest import did_you_mean
 from onnxgen.preprocess.gguf_documents import DOCUMENTS, TokenizerDocument
-from onnxgen.preprocess.gguf_vocabulary import require
+from onnxgen.preprocess.gguf_vocabulary import TEMPLATE_KEY, require
 
-_TEMPLATE = "tokenizer.chat_template"
 _CONFIG_NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "mask_token")
 
 
@@ -77,10 +76,10 @@ def _config(metadata: Mapping[str, Any], document: TokenizerDocument) -> dict[st
 def _templates(metadata: Mapping[str, Any]) -> dict[str, str]:
     templates: dict[str, str] = {}
     for key, value in metadata.items():
-        if key == _TEMPLATE:
+        if key == TEMPLATE_KEY:
             templates["default"] = str(value)
-        elif key.startswith(f"{_TEMPLATE}."):
-            name = key.removeprefix(f"{_TEMPLATE}.")
+        elif key.startswith(f"{TEMPLATE_KEY}."):
+            name = key.removeprefix(f"{TEMPLATE_KEY}.")
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
                 raise TokenizerError(f"GGUF key {key!r}: {name!r} can't be the name of a file")
             templates[name] = str(value)

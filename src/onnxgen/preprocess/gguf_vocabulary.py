@@ -13,8 +13,10 @@ import numpy as np
 from onnxgen.errors import TokenizerError
 from onnxgen.foundations.suggest import did_you_mean
 
-_TOKENS = "tokenizer.ggml.tokens"
-_ID_KEYS = MappingProxyType(
+TEMPLATE_KEY = "tokenizer.chat_template"
+TOKENS_KEY = "tokenizer.ggml.tokens"
+TYPES_KEY = "tokenizer.ggml.token_type"
+ID_KEYS = MappingProxyType(
     {
         "bos_token": "tokenizer.ggml.bos_token_id",
         "eos_token": "tokenizer.ggml.eos_token_id",
@@ -71,9 +73,9 @@ def read_vocabulary(metadata: Mapping[str, Any], *, defaults: Mapping[str, int])
     Raises:
         TokenizerError: A key is missing or contradicts another.
     """
-    tokens = [str(token) for token in require(metadata, _TOKENS)]
+    tokens = [str(token) for token in require(metadata, TOKENS_KEY)]
     if not tokens:
-        raise TokenizerError(f"GGUF key {_TOKENS!r} is an empty list")
+        raise TokenizerError(f"GGUF key {TOKENS_KEY!r} is an empty list")
     types = _types(metadata, len(tokens))
     named = _named(metadata, len(tokens), defaults)
     for name in ("bos_token", "eos_token", "eot_token", "eom_token"):
@@ -101,11 +103,10 @@ def flag(metadata: Mapping[str, Any], key: str, *, default: bool) -> bool:
 
 
 def _types(metadata: Mapping[str, Any], length: int) -> list[TokenType]:
-    key = "tokenizer.ggml.token_type"
-    if key not in metadata:
+    if TYPES_KEY not in metadata:
         return [TokenType.NORMAL] * length
-    numbers = [int(number) for number in cast("Sequence[Any]", metadata[key])]
-    _check_length(key, len(numbers), length)
+    numbers = [int(number) for number in cast("Sequence[Any]", metadata[TYPES_KEY])]
+    _check_length(TYPES_KEY, len(numbers), length)
     known = {int(kind): kind for kind in TokenType}
     return [known.get(number, TokenType.UNDEFINED) for number in numbers]
 
@@ -121,7 +122,7 @@ def _scores(metadata: Mapping[str, Any], length: int) -> Sequence[float] | None:
 
 def _named(metadata: Mapping[str, Any], length: int, defaults: Mapping[str, int]) -> dict[str, int]:
     named: dict[str, int] = {}
-    for name, key in _ID_KEYS.items():
+    for name, key in ID_KEYS.items():
         token_id = metadata.get(key, defaults.get(name))
         if token_id is None or int(token_id) in (-1, 0xFFFF_FFFF):  # two ways to write "none"
             continue
@@ -135,7 +136,7 @@ def _named(metadata: Mapping[str, Any], length: int, defaults: Mapping[str, int]
 
 def _check_length(key: str, found: int, expected: int) -> None:
     if found != expected:
-        raise TokenizerError(f"GGUF key {key!r} has {found} entries, but {_TOKENS!r} has {expected}")
+        raise TokenizerError(f"GGUF key {key!r} has {found} entries, but {TOKENS_KEY!r} has {expected}")
 
 
 def _looks_special(token: str) -> bool:

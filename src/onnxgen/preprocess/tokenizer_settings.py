@@ -29,13 +29,11 @@ class TokenizerSettings:
         special_tokens: Text of the named special tokens (``bos_token``, ``eos_token``, ...) that the folder names.
         add_bos: ``add_bos_token`` as written, None when the folder does not say.
         add_eos: ``add_eos_token`` as written, None when the folder does not say.
-        chat_template: ``chat_template`` as written: text, a list of ``{name, template}``, or None.
     """
 
     special_tokens: Mapping[str, str] = field(default_factory=dict[str, str])
     add_bos: bool | None = None
     add_eos: bool | None = None
-    chat_template: Any = None
 
 
 def read_tokenizer_settings(
@@ -59,7 +57,6 @@ def read_tokenizer_settings(
         special_tokens=special_tokens,
         add_bos=_flag(config.get("add_bos_token")),
         add_eos=_flag(config.get("add_eos_token")),
-        chat_template=config.get("chat_template"),
     )
 
 

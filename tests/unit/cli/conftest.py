@@ -14,11 +14,9 @@ from onnxgen.facade.results import Chunk, Completion, Timings, Usage
 class ScriptedLLM:
     """Answers in words: what it was asked in capitals. Counts what it was asked for."""
 
-    def __init__(self, folder, *, chat=True):
-        folder.mkdir(exist_ok=True)
-        if chat:
-            (folder / "chat_template.jinja").write_text("{{ messages }}")
-        self.spec = SimpleNamespace(folder=folder, tokenizer_dir=folder, context_length=64)
+    def __init__(self, folder):
+        self.has_chat_template = True
+        self.spec = SimpleNamespace(folder=folder, context_length=64)
         self.load_s = 0.25
         self.sessions = []
         self.raw_prompts = []

@@ -70,14 +70,14 @@ def test_a_chat_template_is_used_unless_raw(onnxgen, llm):
 
 
 def test_without_a_chat_template_text_is_continued(onnxgen, llm):
-    (llm.spec.folder / "chat_template.jinja").unlink()
+    llm.has_chat_template = False
     assert onnxgen("generate", "m", "x").exit_code == 0
     assert llm.raw_prompts == ["x"] and not llm.sessions
 
 
 @pytest.mark.parametrize(("extra", "why"), [(["--raw"], "--raw leaves"), ([], "has no chat template")])
 def test_a_system_message_needs_a_template(onnxgen, llm, extra, why):
-    (llm.spec.folder / "chat_template.jinja").unlink()
+    llm.has_chat_template = False
     result = onnxgen("generate", "m", "x", "--system", "be brief", *extra)
     assert result.exit_code == 2 and why in result.stderr and result.stdout == ""
 

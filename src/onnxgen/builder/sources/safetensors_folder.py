@@ -76,6 +76,11 @@ class SafetensorsFolder:
         return self._config
 
     @property
+    def metadata(self) -> None:
+        """None: tokenizer files lie in the folder."""
+        return None
+
+    @property
     def names(self) -> AbstractSet[str]:
         """Names of all tensors; those of a decoder inside a larger model as if it were alone."""
         return self._tensors.keys()

@@ -7,6 +7,8 @@
       models/NAME-PRECISION/                what was built: put there by one rename, so it is never half a folder
       models/.NAME-PRECISION.stamp.json     the checkpoint that it was built from, written after it
       models/.NAME-PRECISION.lock           held by the process that builds it
+      graphs/                               graphs as the ONNX Runtime backend rewrote them
+      run_history                           what was typed into conversations
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from onnxgen.builder.cache_names import PAST_KEY, PAST_VALUE, PRESENT_KEY, PRESENT_VALUE
 from onnxgen.builder.spec import DecoderSpec
 from onnxgen.builder.special_tokens import SpecialTokenIds
 
@@ -64,13 +65,13 @@ def genai_config(
             "inputs": {
                 "input_ids": "input_ids",
                 "attention_mask": "attention_mask",
-                "past_key_names": "past_key_values.%d.key",
-                "past_value_names": "past_key_values.%d.value",
+                "past_key_names": PAST_KEY,
+                "past_value_names": PAST_VALUE,
             },
             "outputs": {
                 "logits": "logits",
-                "present_key_names": "present.%d.key",
-                "present_value_names": "present.%d.value",
+                "present_key_names": PRESENT_KEY,
+                "present_value_names": PRESENT_VALUE,
             },
         },
     }

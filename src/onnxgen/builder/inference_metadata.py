@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from onnxgen.builder.cache_names import PAST_KEY, PAST_VALUE, PRESENT_KEY, PRESENT_VALUE
 from onnxgen.builder.genai_config import sampling_defaults
 from onnxgen.builder.options import BuildOptions
 from onnxgen.builder.spec import DecoderSpec
@@ -47,8 +48,8 @@ def inference_metadata(
                 "token_input": "input_ids",
                 "attention_mask_input": "attention_mask",
                 "logits_output": "logits",
-                "kv_inputs": _names("past_key_values", layers),
-                "kv_outputs": _names("present", layers),
+                "kv_inputs": _names(layers, PAST_KEY, PAST_VALUE),
+                "kv_outputs": _names(layers, PRESENT_KEY, PRESENT_VALUE),
                 "kv_layout": "head_major_bnsh",
                 "kv_ownership": "owned",
                 "aliasing": "permitted",
@@ -67,5 +68,5 @@ def inference_metadata(
     return document
 
 
-def _names(prefix: str, layers: Sequence[int]) -> list[str]:
-    return [f"{prefix}.{index}.{part}" for index in layers for part in ("key", "value")]
+def _names(layers: Sequence[int], *patterns: str) -> list[str]:
+    return [pattern % index for index in layers for pattern in patterns]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from onnxgen.builder.formats import count_float_zero_points
 from onnxgen.builder.options import BuildOptions
 from onnxgen.builder.spec import DecoderSpec
 
@@ -54,11 +55,6 @@ def manifest(
             for path in files
         ],
     }
-
-
-def count_float_zero_points(formats: Mapping[str, int]) -> int:
-    """How many matrices have zero points in floating point."""
-    return sum(count for name, count in formats.items() if name.endswith("float zero points"))
 
 
 def _sha256(path: Path) -> str:

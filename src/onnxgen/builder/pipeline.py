@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from onnxgen.builder.families import decoder_spec
+from onnxgen.builder.formats import count_float_zero_points
 from onnxgen.builder.genai_config import genai_config
 from onnxgen.builder.inference_metadata import inference_metadata
-from onnxgen.builder.manifest import count_float_zero_points, manifest
+from onnxgen.builder.manifest import manifest
 from onnxgen.builder.options import BuildOptions
 from onnxgen.builder.report import BuildReport
 from onnxgen.builder.sizes import estimate_bytes

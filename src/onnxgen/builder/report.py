@@ -1,4 +1,4 @@
-"""What a build did: `BuildReport`, and how its matrices are stored."""
+"""What a build did: `BuildReport`."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onnxgen.builder.formats import ZeroPoints, block_format
 from onnxgen.cli.facts import Facts
 
 if TYPE_CHECKING:
@@ -78,13 +79,13 @@ def _block_format(node: ir.Node) -> str:
     bits, block = _integer(node, "bits", 4), _integer(node, "block_size", 0)
     zero_points = node.inputs[3] if len(node.inputs) > 3 else None
     if zero_points is None:
-        kind = "symmetric"
+        kind = ZeroPoints.SYMMETRIC
     elif zero_points.dtype is not None and zero_points.dtype.is_floating_point():
-        kind = "float zero points"
+        kind = ZeroPoints.FLOAT
     else:
-        kind = "zero points"
+        kind = ZeroPoints.INTEGER
     level = _integer(node, "accuracy_level", 0)
-    return f"int{bits} block {block} {kind}" + (f" (accuracy level {level})" if level else "")
+    return block_format(bits, block, kind) + (f" (accuracy level {level})" if level else "")
 
 
 def _integer(node: ir.Node, name: str, default: int) -> int:

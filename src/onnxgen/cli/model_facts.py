@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onnxgen.builder.formats import ZeroPoints
 from onnxgen.cli.facts import Facts
 from onnxgen.cli.graph_facts import graph_facts
 from onnxgen.foundations.disk import size_on_disk
@@ -122,5 +123,5 @@ def _manifest(folder: Path) -> Mapping[str, Any] | None:
 
 
 def _notes(graph: Facts) -> list[str]:
-    slow = [kind for kind, formats in graph["matrices"].items() if "float zero points" in formats]
+    slow = [kind for kind, formats in graph["matrices"].items() if ZeroPoints.FLOAT.value in formats]
     return [f"{', '.join(slow)}: {SLOW_ZERO_POINTS}"] if slow else []

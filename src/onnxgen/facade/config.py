@@ -114,15 +114,15 @@ class Config:
         self._change_model_data({k: v for k, v in self._model_data.items() if k != filename})
 
     def set_decoder_provider_options_hardware_device_type(self, provider: str, device_type: str) -> None:
-        """Not supported: see `CapabilityError`."""
+        """Not supported: raises `CapabilityError`."""
         raise _no_filter(provider, "hardware_device_type", device_type)
 
     def set_decoder_provider_options_hardware_device_id(self, provider: str, device_id: int) -> None:
-        """Not supported: see `CapabilityError`."""
+        """Not supported: raises `CapabilityError`."""
         raise _no_filter(provider, "hardware_device_id", device_id)
 
     def set_decoder_provider_options_hardware_vendor_id(self, provider: str, vendor_id: int) -> None:
-        """Not supported: see `CapabilityError`."""
+        """Not supported: raises `CapabilityError`."""
         raise _no_filter(provider, "hardware_vendor_id", vendor_id)
 
     def clear_decoder_provider_options_hardware_device_type(self, provider: str) -> None:

@@ -19,8 +19,8 @@ class Row:
 
     ::
 
-    seen       [ p0 p1 p2 pad pad | t0 t1 t2 eos pad pad ]
-    processed  [ p0 p1 p2         | t0 t1 t2 ]
+        seen       [ p0 p1 p2 pad pad | t0 t1 t2 eos pad pad ]
+        processed  [ p0 p1 p2         | t0 t1 t2 ]
     """
 
     __slots__ = ("_prompt", "_seen", "_unpadded", "eos_at")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from onnxgen.builder.cache_names import PAST_KEY, PAST_VALUE, PRESENT_KEY, PRESENT_VALUE
 from onnxgen.builder.emitter.context import BATCH, PAST, SEQUENCE, TOTAL, Emission
 from onnxgen.builder.emitter.graph_builder import CONTRIB
 from onnxgen.builder.emitter.linear import project
@@ -52,8 +53,8 @@ def declare_past(emission: Emission) -> list[tuple[ir.Value, ir.Value]]:
     shape = [BATCH, spec.kv_heads, PAST, spec.head_dim]
     return [
         (
-            graph.input(f"past_key_values.{index}.key", graph.activation, shape),
-            graph.input(f"past_key_values.{index}.value", graph.activation, shape),
+            graph.input(PAST_KEY % index, graph.activation, shape),
+            graph.input(PAST_VALUE % index, graph.activation, shape),
         )
         for index in range(len(spec.layers))
     ]
@@ -96,8 +97,8 @@ def attend(emission: Emission, index: int, x: ir.Value, shared: AttentionInputs)
         local_window_size=layer.window or -1,
         softcap=spec.attention.softcap or 0.0,
     )
-    graph.output(present_key, f"present.{index}.key")
-    graph.output(present_value, f"present.{index}.value")
+    graph.output(present_key, PRESENT_KEY % index)
+    graph.output(present_value, PRESENT_VALUE % index)
     bias = [f"{emission.layer(index)}self_attn.o_proj.bias"] if spec.attention.output_bias else []
     rows = [Rows(f"{emission.layer(index)}self_attn.o_proj.weight", 0, spec.hidden, spec.hidden)]
     return project(emission, f"{path}/o_proj", attended, rows, spec.query_width, biases=bias)[0]

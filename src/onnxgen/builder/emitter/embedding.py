@@ -13,6 +13,7 @@ from onnxgen.builder.emitter.linear import (
     storage_type,
     store_blocks,
 )
+from onnxgen.builder.formats import ZeroPoints
 from onnxgen.builder.matrices import Rows
 from onnxgen.builder.spec import EMBEDDING
 
@@ -80,7 +81,7 @@ def _from_blocks(emission: Emission, ids: ir.Value) -> Embedding:
         _rows(emission), emission.spec.hidden, bits=emission.options.head_bits
     )
     weights = store_blocks(emission, _PATH, blocks)
-    if weights.float_zero_points:
+    if weights.kind is ZeroPoints.FLOAT:
         return Embedding(_dequantize_rows(emission, ids, weights), weights)
     return Embedding(_gather_blocks(emission, ids, weights), weights)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from onnxgen.builder.emitter.context import Emission
 from onnxgen.builder.emitter.graph_builder import CONTRIB
+from onnxgen.builder.formats import ZeroPoints, block_format
 from onnxgen.builder.matrices import Rows
 from onnxgen.builder.weights import BlockQuantized
 
@@ -22,7 +23,9 @@ class QuantizedWeights:
     """Blocks that are stored and part of the graph.
 
     Attributes:
-        blocks: Bits, block size and ``in_features``; its arrays are empty.
+        bits: 4 or 8.
+        block_size: Neighbouring weights of a row that share a scale.
+        in_features: Columns of the matrix before padding.
         out_features: Rows of the matrix.
         codes: uint8 ``[out_features, blocks, block_size * bits / 8]``.
         scales: ``[out_features, blocks]`` in the activations' type.
@@ -38,9 +41,11 @@ class QuantizedWeights:
     zero_points: ir.Value | None
 
     @property
-    def float_zero_points(self) -> bool:
-        """Whether zero points are floating point."""
-        return self.zero_points is not None and self.zero_points.dtype == self.scales.dtype
+    def kind(self) -> ZeroPoints:
+        """What kind of zero points the blocks have."""
+        if self.zero_points is None:
+            return ZeroPoints.SYMMETRIC
+        return ZeroPoints.FLOAT if self.zero_points.dtype == self.scales.dtype else ZeroPoints.INTEGER
 
 
 def project(
@@ -112,15 +117,7 @@ def store_blocks(emission: Emission, path: str, blocks: BlockQuantized) -> Quant
             dtype=ir.DataType.UINT8 if packed else graph.activation,
             shape=values.shape,
         )
-    kind = (
-        "symmetric"
-        if points is None
-        else "zero points"
-        if points.dtype == ir.DataType.UINT8
-        else "float zero points"
-    )
-    emission.formats[f"int{blocks.bits} block {blocks.block_size} {kind}"] += 1
-    return QuantizedWeights(
+    weights = QuantizedWeights(
         bits=blocks.bits,
         block_size=blocks.block_size,
         in_features=blocks.in_features,
@@ -129,6 +126,8 @@ def store_blocks(emission: Emission, path: str, blocks: BlockQuantized) -> Quant
         scales=graph.weight(f"{name}.scales", scales),
         zero_points=None if points is None else graph.weight(f"{name}.qzeros", points),
     )
+    emission.formats[block_format(weights.bits, weights.block_size, weights.kind)] += 1
+    return weights
 
 
 def multiply_blocks(

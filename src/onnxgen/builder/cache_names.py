@@ -1,0 +1,8 @@
+"""Names of the caches among a graph's inputs and outputs: patterns that the layer's number goes into."""
+
+from __future__ import annotations
+
+PAST_KEY = "past_key_values.%d.key"
+PAST_VALUE = "past_key_values.%d.value"
+PRESENT_KEY = "present.%d.key"
+PRESENT_VALUE = "present.%d.value"

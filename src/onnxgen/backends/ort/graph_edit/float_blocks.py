@@ -132,19 +132,21 @@ class _Rewriter:
 
     def _sums(self, node: ir.Node, x: ir.Value) -> ir.Value:
         """Sums of ``x`` over blocks, ``[batch, seq, K / block_size]``."""
-        size = gqa.int_attribute(node, "block_size")
+        size, width = gqa.int_attribute(node, "block_size"), gqa.int_attribute(node, "K")
         if (x, size) not in self.block_sums:
-            by_block = self._before(node, "Reshape", [x, self._integers("blocks", [0, 0, -1, size])])
+            by_block = self._before(
+                node, "Reshape", [x, self._integers("blocks", [0, 0, width // size, size])]
+            )
             sums = self._before(node, "ReduceSum", [by_block, self._integers("last", [-1])], keepdims=0)
             self.block_sums[x, size] = sums
         return self.block_sums[x, size]
 
     def _high_and_low(self, node: ir.Node, x: ir.Value) -> ir.Value:
         """``x`` rounded as the kernel rounds it, and the rest, ``[2, batch, seq, K]``."""
-        size = gqa.int_attribute(node, "block_size")
+        size, width = gqa.int_attribute(node, "block_size"), gqa.int_attribute(node, "K")
         if (x, size) in self.two_rows:
             return self.two_rows[x, size]
-        by_block = self._before(node, "Reshape", [x, self._integers("blocks", [0, 0, -1, size])])
+        by_block = self._before(node, "Reshape", [x, self._integers("blocks", [0, 0, width // size, size])])
         magnitudes = self._before(node, "Abs", [by_block])
         largest = self._before(node, "ReduceMax", [magnitudes, self._integers("last", [-1])], keepdims=1)
         step = self._before(node, "Mul", [largest, self._number("step", 1 / 127)])
@@ -156,7 +158,9 @@ class _Rewriter:
         front = self._integers("first", [0])
         pair = [self._before(node, "Unsqueeze", [part, front]) for part in (high, low)]
         both = self._before(node, "Concat", pair, axis=0)  # [2, batch, seq, blocks, block_size]
-        self.two_rows[x, size] = self._before(node, "Reshape", [both, self._integers("rows", [0, 0, 0, -1])])
+        self.two_rows[x, size] = self._before(
+            node, "Reshape", [both, self._integers("rows", [0, 0, 0, width])]
+        )
         return self.two_rows[x, size]
 
     def _before(

@@ -120,6 +120,17 @@ def test_rows_of_zeros_stay_zero(rng):
     assert not found.any()
 
 
+@pytest.mark.parametrize(("bits", "zero_points"), [(4, "float"), (8, None)])
+def test_there_may_be_no_rows_at_all(bits, zero_points, rng):
+    # a chunk of a prompt wants no logits, so the head gets no rows
+    kind = {} if zero_points is None else {"zero_points": zero_points}
+    matrix = Matrix(rng, 96, 5, bits=bits, block=32, **kind)
+    model = _model(["b", "s", 96], [matrix], level=0)
+    assert speed_up_float_blocks(model.graph) == 1
+    (found,) = _run(model, np.zeros((1, 0, 96), np.float32))
+    assert found.shape == (1, 0, 5)
+
+
 def test_matrices_of_one_input_share_its_sums_and_its_rounding(rng):
     points = [Matrix(rng, 64, 8, bits=4, block=32, zero_points="float") for _ in range(3)]
     model = _model(["b", "s", 64], points, level=0)

@@ -11,28 +11,16 @@ import pytest
 import onnxgen
 from checkpoints import CHECKPOINTS, prompt_ids, write_checkpoint
 from onnxgen.builder import BuildOptions, build
+from published_models import published
 
 genai = pytest.importorskip("onnxruntime_genai", reason="needs the extra: interop")
 
 pytestmark = pytest.mark.interop
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
-PUBLISHED = (
-    Path(__file__).resolve().parents[3]
-    / "shared"
-    / "fixtures"
-    / "onnxruntime-genai"
-    / "models"
-    / "hf-internal-testing"
-)
+GPT2 = "hf-internal-testing/tiny-random-gpt2-fp32"
+LFM2 = "hf-internal-testing/tiny-random-lfm2-fp32"
 BUILT = ("llama", "qwen2", "qwen3", "mistral", "gemma3", "phi3")
-
-
-def published(name):
-    folder = PUBLISHED / name
-    if not folder.exists():
-        pytest.skip(f"{folder} is not here")
-    return str(folder)
 
 
 @pytest.fixture(scope="module", params=BUILT)
@@ -66,12 +54,12 @@ def generate(og, path, prompts, *, steps=None, **search):
 
 def test_the_published_gpt2_gives_its_golden_tokens():
     rows = [[0, 0, 0, 52], [0, 0, 195, 731]]
-    sequences, _ = generate(onnxgen, published("tiny-random-gpt2-fp32"), rows, max_length=10)
+    sequences, _ = generate(onnxgen, str(published(GPT2)), rows, max_length=10)
     assert sequences == [[0, 0, 0, 52, *[204] * 6], [0, 0, 195, 731, 731, *[114] * 5]]
 
 
 def test_rewinding_the_published_gpt2_gives_the_golden_tokens():
-    model = onnxgen.Model(published("tiny-random-gpt2-fp32"))
+    model = onnxgen.Model(str(published(GPT2)))
     params = onnxgen.GeneratorParams(model)
     params.set_search_options(max_length=10)
     generator = onnxgen.Generator(model, params)
@@ -93,7 +81,7 @@ def test_rewinding_the_published_gpt2_gives_the_golden_tokens():
 
 
 def test_the_published_lfm2_gives_its_golden_tokens_and_can_even_be_rewound():
-    model = onnxgen.Model(published("tiny-random-lfm2-fp32"))
+    model = onnxgen.Model(str(published(LFM2)))
     params = onnxgen.GeneratorParams(model)
     params.set_search_options(max_length=10)
     generator = onnxgen.Generator(model, params)
@@ -117,7 +105,7 @@ def test_the_published_lfm2_gives_its_golden_tokens_and_can_even_be_rewound():
     ids=str,
 )
 def test_the_published_gpt2_gives_the_same_tokens_with_both(rows):
-    path = published("tiny-random-gpt2-fp32")
+    path = str(published(GPT2))
     assert generate(onnxgen, path, rows, max_length=20) == generate(genai, path, rows, max_length=20)
 
 
@@ -135,7 +123,7 @@ def test_the_published_gpt2_gives_the_same_tokens_with_both(rows):
     ids=str,
 )
 def test_search_options_mean_the_same(search):
-    path = published("tiny-random-gpt2-fp32")
+    path = str(published(GPT2))
     rows = [[0, 0, 195, 731, 5, 6]]
     assert generate(onnxgen, path, rows, max_length=24, **search) == generate(
         genai, path, rows, max_length=24, **search
@@ -144,7 +132,7 @@ def test_search_options_mean_the_same(search):
 
 def test_end_of_sequence_is_kept_alike(tmp_path):
     """The token that the model repeats is made one that ends the sequence."""
-    source = Path(published("tiny-random-gpt2-fp32"))
+    source = published(GPT2)
     for file in source.iterdir():
         text = file.read_bytes()
         if file.name == "genai_config.json":

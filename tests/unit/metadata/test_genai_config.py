@@ -1,7 +1,6 @@
 """``genai_config.json``: every section, the defaults, and mistakes with their path."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -9,8 +8,7 @@ from onnxgen.errors import MetadataError
 from onnxgen.metadata.genai_config import GenaiConfig, parse_genai_config, read_genai_config
 from onnxgen.metadata.genai_config_decoder import StateGroup, StateUpdate
 from onnxgen.metadata.genai_config_session import DeviceFilter, ProviderOptions, canonical_provider_name
-
-FIXTURES = Path(__file__).parents[3] / ".." / "shared" / "fixtures" / "onnxruntime-genai" / "models"
+from published_models import published
 
 
 def parse(document: object, *overlays: object) -> GenaiConfig:
@@ -550,10 +548,6 @@ class TestText:
             read_genai_config(path)
 
 
-PUBLISHED = sorted(FIXTURES.rglob("genai_config.json"))
-
-
-@pytest.mark.skipif(not PUBLISHED, reason="the published models are not beside the repository")
 def test_the_published_configs_are_read():
-    types = {read_genai_config(path).config.model.type for path in PUBLISHED}
+    types = {read_genai_config(path).config.model.type for path in published("").rglob("genai_config.json")}
     assert {"gpt2", "whisper", "phi3v", "marian-ssru", "lfm2"} <= types

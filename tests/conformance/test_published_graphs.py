@@ -1,24 +1,19 @@
 """Published tiny models of onnxruntime-genai give the greedy answers that it gives."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from onnxgen.backends import load_backend
 from onnxgen.backends.base import DecoderModel, SequenceInput, pack_step
 from onnxgen.foundations.runtime_config import RuntimeConfig
-
-MODELS = Path(__file__).parents[3] / "shared/fixtures/onnxruntime-genai/models/hf-internal-testing"
-
-pytestmark = pytest.mark.skipif(not MODELS.is_dir(), reason=f"no published models in {MODELS}")
+from published_models import published
 
 
 @pytest.fixture(scope="module")
 def gpt2():
     return load_backend(
         DecoderModel(
-            path=MODELS / "tiny-random-gpt2-fp32/past.onnx",
+            path=published("hf-internal-testing/tiny-random-gpt2-fp32/past.onnx"),
             inputs={"past_names": "past_%d"},
             outputs={"present_names": "present_%d"},
             num_layers=5,
@@ -35,7 +30,7 @@ def gpt2():
 def lfm2():
     return load_backend(
         DecoderModel(
-            path=MODELS / "tiny-random-lfm2-fp32/decoder.onnx",
+            path=published("hf-internal-testing/tiny-random-lfm2-fp32/decoder.onnx"),
             inputs={"past_conv_names": "past_conv.%d"},
             outputs={"present_conv_names": "present_conv.%d"},
             num_layers=4,

@@ -126,7 +126,8 @@ class Style:
     cache: int = FLOAT
     ids: int = INT64
     logits: int = FLOAT
-    pruned_head: str = ""  # "gather" or "slice"
+    pruned_head: str = ""  # "gather" or "slice", or "computed", which nobody could recognize
+    odd_head: bool = False  # an operator behind the head that is not known to treat rows one by one
     value_info: bool = True
     hidden_states: bool = False
     combined: bool = False  # plain attention with one cache tensor for keys and values
@@ -419,7 +420,12 @@ def _head(g, decoder, style, x, rows):
     elif style.pruned_head == "slice":
         one, end = g.const(np.array([1], np.int64)), g.const(np.array([2**63 - 1], np.int64))
         y = g.op("Slice", y, g.const(np.array([-1], np.int64)), end, one)
+    elif style.pruned_head == "computed":
+        length = g.op("Gather", g.op("Shape", y), g.const(np.array([1], np.int64)), axis=0)
+        y = g.op("Gather", y, g.op("Sub", length, g.const(np.array([1], np.int64))), axis=1)
     out = g.op("MatMul", y, g.const(w["head"], "head"))
+    if style.odd_head:
+        out = g.op("ThresholdedRelu", out, alpha=-1e9)
     if s.soft_cap:
         cap = g.const(np.float32(s.soft_cap))
         out = g.op("Mul", g.op("Tanh", g.op("Div", out, cap)), cap)

@@ -82,6 +82,11 @@ def prepare(
     }
     rows = row_selection.select_rows(graph, logits=ports.logits, hidden_states=ports.hidden_states)
     if rows is Rows.LAST:
+        if model.rope_switch_length is not None:
+            raise CapabilityError(
+                f"{model.path} gives logits of the last position only and changes its rotary tables at "
+                f"{model.rope_switch_length} tokens; build it without pruning its head"
+            )
         reasons[PlanKind.PACKED] = (
             reasons[PlanKind.PACKED] or "its head gives logits of the last position only"
         )

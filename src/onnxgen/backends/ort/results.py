@@ -93,8 +93,6 @@ class BoundOutputs:
         self._kept: Float32Array | None = None
         self._given = ReusedArrays()
         self._whole = False  # whether the kept logits are the whole output of a step
-        if computed is not Rows.WANTED:
-            binding.bind_output(ports.logits)
 
     def run(self, wanted: WantedRows, results: StepResults) -> None:
         """Run and fill in the wanted rows.
@@ -104,6 +102,9 @@ class BoundOutputs:
         """
         selected = self._computed is Rows.WANTED
         target = self._bind_logits(wanted, results) if selected else None
+        # what ONNX Runtime allocates is bound anew, or it would write into the last run's result
+        if not selected:
+            self._binding.bind_output(self._ports.logits)
         if self._want_hidden_states:
             assert self._ports.hidden_states is not None
             self._binding.bind_output(self._ports.hidden_states)

@@ -1,9 +1,11 @@
 import numpy as np
+import onnxruntime
 import pytest
 
 from onnxgen.backends.base import SequenceInput, pack_step
 from onnxgen.backends.ort import slots
 from onnxgen.backends.ort.backend import OrtBackend
+from onnxgen.backends.ort.plan_kind import PlanKind
 from onnxgen.errors import BackendError, StepError
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from tiny_decoders import Sizes, Style, TinyDecoder, decoder_model
@@ -33,6 +35,16 @@ def test_memory_that_cannot_be_had_is_said_in_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr(slots, "_zeros", zeros)
     with pytest.raises(BackendError, match=r"1 sequences of 8 tokens takes 0\.0 MiB, more than there is"):
         backend.create_cache(num_seqs=1, num_tokens=8)
+
+
+def test_other_providers_take_the_plan_without_ragged_attention(tmp_path):
+    other = next(p for p in onnxruntime.get_available_providers() if p != "CPUExecutionProvider")
+    decoder, backend = load(tmp_path, providers=(other,))
+    assert backend.plan_kind is PlanKind.BATCHED
+    assert not backend.capabilities.ragged
+    cache = backend.create_cache(num_seqs=1, num_tokens=8)
+    logits = backend.execute(pack_step([SequenceInput([1, 2, 3], 0, [0])]), cache).logits
+    assert np.abs(logits[0] - decoder.logits([1, 2, 3])[-1]).max() < 1e-4
 
 
 def test_a_cache_needs_room(tmp_path):

@@ -116,6 +116,12 @@ def test_graphs_without_grouped_attention_are_dense(tmp_path):
     assert prepared(tmp_path, Style(), plan=PlanKind.DENSE).one_by_one
 
 
+def test_last_logits_alone_do_not_go_with_a_switch_of_rotary_tables(tmp_path):
+    sizes = dataclasses.replace(SIZES, rope_switch=9)
+    with pytest.raises(CapabilityError, match="last position only and changes its rotary tables at 9"):
+        prepared(tmp_path, Style(pruned_head="computed"), sizes=sizes)
+
+
 def test_bfloat16_caches_are_float32_outside(tmp_path):
     made = prepared(tmp_path, Style("plain", cache=BFLOAT16))
     assert {s.dtype for s in made.ports.states} == {"float32"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +15,7 @@ from onnxgen.foundations.suggest import did_you_mean
 SessionOptions = Any  # onnxruntime.SessionOptions, which has no type information
 
 CPU_PROVIDER = "CPUExecutionProvider"
+_MOST_THREADS = 256  # more than that only on machines with many processors
 _PROVIDER_SUFFIX = "ExecutionProvider"
 
 _GRAPH_LEVELS = (
@@ -55,9 +57,9 @@ def make_session_options(model: DecoderModel, config: RuntimeConfig) -> SessionO
     for key, value in model.session_options.items():
         _set_folder_option(options, key, value, model)
     if config.threads is not None:
-        options.intra_op_num_threads = config.threads
+        options.intra_op_num_threads = _thread_count(config.threads, "threads", least=1)
     if config.inter_op_threads is not None:
-        options.inter_op_num_threads = config.inter_op_threads
+        options.inter_op_num_threads = _thread_count(config.inter_op_threads, "inter_op_threads", least=1)
         if config.inter_op_threads > 1:
             options.execution_mode = ort.ExecutionMode.ORT_PARALLEL
     if not config.spinning:
@@ -129,6 +131,8 @@ def _set_folder_option(options: SessionOptions, key: str, value: Any, model: Dec
         kind, attribute = _TYPED[key]
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise ConfigError(f"{where} must be {kind.__name__}, got {value!r}")
+        if attribute.endswith("num_threads"):
+            value = _thread_count(value, where, least=0)  # 0: as many as ONNX Runtime likes
         setattr(options, attribute, value)
     elif isinstance(value, str):
         options.add_session_config_entry(key, value)
@@ -137,6 +141,16 @@ def _set_folder_option(options: SessionOptions, key: str, value: Any, model: Dec
             f"{where} is unknown and not a string (only strings become ONNX Runtime configuration entries), "
             f"got {value!r}{did_you_mean(key, [*_TYPED, *_SPECIAL])}"
         )
+
+
+def _thread_count(count: int, where: str, *, least: int) -> int:
+    most = max(_MOST_THREADS, 4 * (os.cpu_count() or 1))
+    if not least <= count <= most:
+        raise ConfigError(
+            f"{where} must be between {least} and {most} on this machine of {os.cpu_count()} processors, "
+            f"got {count}"
+        )
+    return count
 
 
 def _set_graph_level(options: SessionOptions, value: str, where: str) -> None:

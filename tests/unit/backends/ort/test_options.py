@@ -54,6 +54,21 @@ def test_wrong_options_of_a_folder_are_refused(key, value, message):
         make_session_options(model(session_options={key: value}), RuntimeConfig())
 
 
+@pytest.mark.parametrize("count", [0, -1, 100_000])
+def test_thread_counts_that_make_no_sense_are_refused(count):
+    for config in (RuntimeConfig(threads=count), RuntimeConfig(inter_op_threads=count)):
+        with pytest.raises(ConfigError, match=f"threads must be between 1 and .*, got {count}"):
+            make_session_options(model(), config)
+    folder = model(session_options={"intra_op_num_threads": count})
+    if count == 0:
+        make_session_options(folder, RuntimeConfig())
+    else:
+        with pytest.raises(
+            ConfigError, match=rf"intra_op_num_threads' of m\.onnx must be between 0 and .*{count}"
+        ):
+            make_session_options(folder, RuntimeConfig())
+
+
 def test_without_a_choice_the_cpu_runs_the_model():
     assert names(choose_providers(model(), RuntimeConfig(), AVAILABLE)) == ["CPUExecutionProvider"]
 

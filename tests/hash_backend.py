@@ -6,7 +6,8 @@ import hashlib
 
 import numpy as np
 
-from onnxgen.backends.base import CacheGeometry, Capabilities, Step, StepOutput, check_step
+from onnxgen.backends.base import CacheGeometry, Capabilities, Step, StepOutput
+from onnxgen.backends.check import check_step
 from onnxgen.errors import BackendError, CapabilityError
 
 

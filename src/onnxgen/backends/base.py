@@ -24,7 +24,6 @@ nothing that the caller relies on.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +32,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from onnxgen.errors import StepError, TokenIdError
+from onnxgen.errors import StepError
 
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
@@ -308,107 +307,3 @@ def pack_step(
 
 def _padded(blocks: Sequence[int], width: int) -> Sequence[int]:
     return blocks if len(blocks) == width else [*blocks, *[NO_BLOCK] * (width - len(blocks))]
-
-
-def check_step(step: Step, *, geometry: CacheGeometry, capabilities: Capabilities, vocab_size: int) -> None:
-    """Refuse a step that breaks the contract; every backend calls this first.
-
-    Raises:
-        StepError: Shapes, rows, blocks, lengths, copies or input names are wrong.
-        TokenIdError: A token id is outside ``[0, vocab_size)``.
-    """
-    seqs, tokens = step.num_seqs, step.num_tokens
-    if seqs == 0 or tokens == 0:
-        raise StepError(f"a step needs sequences and tokens, got {seqs} sequences and {tokens} tokens")
-    # lists, because most steps are short and every numpy call costs microseconds of a decode step
-    ends: list[int] = step.cu_seqlens.tolist()
-    if step.cu_seqlens.shape != (seqs + 1,) or ends[0] != 0 or ends[-1] != tokens:
-        raise StepError(f"cu_seqlens must run from 0 to {tokens} in {seqs + 1} entries, got {ends}")
-    query_lens = [end - start for start, end in itertools.pairwise(ends)]
-    if min(query_lens) < 1:
-        raise StepError(f"every sequence needs at least one new token, got {query_lens}")
-    if step.token_ids.shape != (tokens,) or step.positions.shape != (tokens,):
-        raise StepError(
-            f"token_ids and positions must have {tokens} entries, got shapes {step.token_ids.shape} and "
-            f"{step.positions.shape}"
-        )
-    if step.block_table.ndim != 2 or step.block_table.shape[0] != seqs:
-        raise StepError(f"block_table must have {seqs} rows, got shape {step.block_table.shape}")
-    _check_tokens(step, vocab_size)
-    contexts: list[int] = step.context_lens.tolist()
-    _check_positions(step, contexts, query_lens)
-    rows: list[int] = step.logits_rows.tolist()
-    if rows and (rows[0] < 0 or rows[-1] >= tokens or any(b <= a for a, b in itertools.pairwise(rows))):
-        raise StepError(f"logits_rows must increase within [0, {tokens}), got {rows}")
-    _check_blocks(step, contexts, query_lens, geometry, capabilities)
-    _check_copies(step, geometry, capabilities)
-    unknown = set(step.inputs) - capabilities.inputs
-    if unknown:
-        raise StepError(
-            f"step inputs {sorted(unknown)} are not understood; known: {sorted(capabilities.inputs)}"
-        )
-    if step.want_hidden_states and not capabilities.hidden_states:
-        raise StepError("hidden states were asked for, but this model does not give them")
-
-
-def _check_tokens(step: Step, vocab_size: int) -> None:
-    ids: list[int] = step.token_ids.tolist()
-    if min(ids) < 0 or max(ids) >= vocab_size:
-        at = int(np.argmax((step.token_ids < 0) | (step.token_ids >= vocab_size)))
-        raise TokenIdError(f"token id {int(step.token_ids[at])} at row {at} is outside [0, {vocab_size})")
-
-
-def _check_positions(step: Step, contexts: list[int], query_lens: list[int]) -> None:
-    if len(contexts) == step.num_tokens:
-        right = step.positions.tolist() == contexts
-    else:
-        starts = np.repeat(step.context_lens - step.cu_seqlens[:-1], query_lens)
-        right = np.array_equal(step.positions, starts + np.arange(step.num_tokens))
-    if not right:
-        raise StepError("positions must count on from each sequence's context_len")
-
-
-def _check_blocks(
-    step: Step,
-    contexts: list[int],
-    query_lens: list[int],
-    geometry: CacheGeometry,
-    capabilities: Capabilities,
-) -> None:
-    size, owner = geometry.block_size, dict[int, int]()
-    table: list[list[int]] = step.block_table.tolist()
-    for i, (context_len, query_len, row) in enumerate(zip(contexts, query_lens, table, strict=True)):
-        blocks = row[: row.index(NO_BLOCK)] if NO_BLOCK in row else row
-        out_of_range = [b for b in blocks if not 0 <= b < geometry.num_blocks]
-        if out_of_range:
-            raise StepError(f"sequence {i} names block {out_of_range[0]} of a pool of {geometry.num_blocks}")
-        if not capabilities.paged and len(blocks) != 1:
-            raise StepError(
-                f"sequence {i} has {len(blocks)} blocks; this backend keeps a sequence in exactly one"
-            )
-        total = context_len + query_len
-        if context_len < 0:
-            raise StepError(f"sequence {i} has context_len {context_len}")
-        if total > capabilities.max_context:
-            raise StepError(
-                f"sequence {i} would hold {total} tokens; the model's context is {capabilities.max_context}"
-            )
-        if total > len(blocks) * size:
-            raise StepError(
-                f"sequence {i} needs room for {total} tokens, its {len(blocks)} block(s) of {size} hold "
-                f"{len(blocks) * size}"
-            )
-        # blocks that this step writes must have one owner; blocks before them may be shared
-        for block in blocks[context_len // size : -(-total // size)]:
-            if owner.setdefault(block, i) != i:
-                raise StepError(f"block {block} would be written by sequences {owner[block]} and {i}")
-
-
-def _check_copies(step: Step, geometry: CacheGeometry, capabilities: Capabilities) -> None:
-    if step.copies and not capabilities.copy_blocks:
-        raise StepError("block copies were asked for, but this model's cache cannot be copied")
-    for c in step.copies:
-        if not (0 <= c.source < geometry.num_blocks and 0 <= c.target < geometry.num_blocks):
-            raise StepError(f"copy {c.source} -> {c.target} leaves the pool of {geometry.num_blocks} blocks")
-        if not 0 <= c.num_tokens <= geometry.block_size:
-            raise StepError(f"copy of {c.num_tokens} tokens does not fit a block of {geometry.block_size}")

@@ -24,8 +24,8 @@ from onnxgen.backends.base import (
     KVCache,
     Step,
     StepOutput,
-    check_step,
 )
+from onnxgen.backends.check import check_step
 from onnxgen.errors import BackendError, CapabilityError, StateError, StepError
 
 _NEVER_WRITTEN = -1

@@ -7,13 +7,14 @@ import threading
 
 import onnxruntime as ort
 
-from onnxgen.backends.base import Capabilities, DecoderModel, KVCache, Step, StepOutput, check_step
+from onnxgen.backends.base import Capabilities, DecoderModel, KVCache, Step, StepOutput
+from onnxgen.backends.check import check_step
 from onnxgen.backends.ort.batched import BatchedPlan
 from onnxgen.backends.ort.dense import DensePlan
 from onnxgen.backends.ort.model_file import read_content
 from onnxgen.backends.ort.options import CPU_PROVIDER, choose_providers, make_session_options
 from onnxgen.backends.ort.packed import PackedPlan
-from onnxgen.backends.ort.plan import Plan
+from onnxgen.backends.ort.plan import LoadedDecoder, Plan
 from onnxgen.backends.ort.plan_kind import PlanKind
 from onnxgen.backends.ort.prepare import Prepared, prepare
 from onnxgen.backends.ort.prepared_store import PreparedStore
@@ -62,12 +63,14 @@ class OrtBackend:
             run_options=model.run_options,
         )
         self._plan: Plan | None = _PLANS[prepared.kind](
-            session,
-            prepared,
-            vocab_size=model.vocab_size,
-            max_context=model.context_length,
-            switch_length=model.rope_switch_length,
-            memory_limit_mb=config.memory_limit_mb,
+            LoadedDecoder(
+                session,
+                prepared,
+                vocab_size=model.vocab_size,
+                max_context=model.context_length,
+                switch_length=model.rope_switch_length,
+                memory_limit_mb=config.memory_limit_mb,
+            )
         )
         self._capabilities = self._plan.capabilities
         self._vocab_size = model.vocab_size

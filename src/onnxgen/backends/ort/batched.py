@@ -11,48 +11,35 @@ import onnxruntime as ort
 
 from onnxgen.backends.base import Capabilities, KVCache, Step, StepOutput
 from onnxgen.backends.ort.graph_edit.names import LOGITS_ROWS, Rows
-from onnxgen.backends.ort.prepare import Prepared
+from onnxgen.backends.ort.plan import LoadedDecoder
 from onnxgen.backends.ort.rectangles import Rectangle, cut_into_rectangles
 from onnxgen.backends.ort.results import BoundOutputs, StepResults
-from onnxgen.backends.ort.session import OrtSession
 from onnxgen.backends.ort.slots import SlotCache, SlotStep
+from onnxgen.backends.ort.written import is_long
 
 
 class BatchedPlan:
     """Steps as rectangular calls over contiguous slots.
 
     Args:
-        session: A session of a graph prepared for this plan.
-        prepared: That graph.
-        vocab_size: Width of the logits.
-        max_context: The longest sequence.
-        switch_length: Longer sequences use other rotary tables and run in calls of their own.
-        memory_limit_mb: Cap on cache memory.
+        loaded: A session of a graph prepared for this plan.
     """
 
-    def __init__(
-        self,
-        session: OrtSession,
-        prepared: Prepared,
-        *,
-        vocab_size: int,
-        max_context: int,
-        switch_length: int | None,
-        memory_limit_mb: int | None,
-    ) -> None:
-        self._session = session
+    def __init__(self, loaded: LoadedDecoder) -> None:
+        prepared = loaded.prepared
+        self._session = loaded.session
         self._ports = prepared.ports
         self._rows = prepared.rows
-        self._vocab_size = vocab_size
-        self._switch_length = switch_length
-        self._memory_limit_mb = memory_limit_mb
+        self._vocab_size = loaded.vocab_size
+        self._switch_length = loaded.switch_length
+        self._memory_limit_mb = loaded.memory_limit_mb
         self._capabilities = Capabilities(
             ragged=False,
             paged=False,
             rewind=True,
             copy_blocks=True,
             hidden_states=prepared.ports.hidden_states is not None,
-            max_context=max_context,
+            max_context=loaded.max_context,
         )
 
     @property
@@ -102,15 +89,13 @@ class BatchedPlan:
                 before is not None
                 and query_lens[before] == query_lens[i] == 1
                 and slots[before] + 1 == slots[i]
-                and self._is_long(past_lens[before] + 1) == self._is_long(past_lens[i] + 1)
+                and is_long(past_lens[before] + 1, self._switch_length)
+                == is_long(past_lens[i] + 1, self._switch_length)
             ):
                 groups[-1].append(i)
             else:
                 groups.append([i])
         return groups
-
-    def _is_long(self, total_len: int) -> bool:
-        return self._switch_length is not None and total_len > self._switch_length
 
     def _run(self, call: Rectangle, cache: SlotCache, slots: list[int], results: StepResults) -> None:
         first = slots[int(call.sequences[0])]

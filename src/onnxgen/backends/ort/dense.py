@@ -16,13 +16,12 @@ import numpy.typing as npt
 
 from onnxgen.backends.base import CacheGeometry, Capabilities, KVCache, Step, StepOutput
 from onnxgen.backends.ort.graph_edit.names import LOGITS_ROWS, Rows
+from onnxgen.backends.ort.plan import LoadedDecoder
 from onnxgen.backends.ort.ports import StateKind, StatePort
-from onnxgen.backends.ort.prepare import Prepared
 from onnxgen.backends.ort.rectangles import Rectangle, cut_into_rectangles, group_by
 from onnxgen.backends.ort.results import StepResults
-from onnxgen.backends.ort.session import OrtSession
 from onnxgen.backends.ort.slots import check_memory
-from onnxgen.backends.ort.written import NOTHING, Written, after_copies, check_continues
+from onnxgen.backends.ort.written import NOTHING, Written, after_copies, check_continues, is_long
 from onnxgen.errors import StateError
 
 Array = npt.NDArray[Any]
@@ -85,34 +84,21 @@ class DenseCache:
 
 
 class DensePlan:
-    """Steps as calls with a growing past.
+    """Steps as calls with a growing past. The cap on cache memory is taken as if all slots were full.
 
     Args:
-        session: A session of a graph prepared for this plan.
-        prepared: That graph.
-        vocab_size: Width of the logits.
-        max_context: The longest sequence.
-        switch_length: Longer sequences use other rotary tables.
-        memory_limit_mb: Cap on cache memory, taken as if all slots were full.
+        loaded: A session of a graph prepared for this plan.
     """
 
-    def __init__(
-        self,
-        session: OrtSession,
-        prepared: Prepared,
-        *,
-        vocab_size: int,
-        max_context: int,
-        switch_length: int | None,
-        memory_limit_mb: int | None,
-    ) -> None:
-        self._switch_length = switch_length
-        self._session = session
+    def __init__(self, loaded: LoadedDecoder) -> None:
+        prepared = loaded.prepared
+        self._session = loaded.session
         self._ports = prepared.ports
         self._rows = prepared.rows
         self._one_by_one = prepared.one_by_one
-        self._vocab_size = vocab_size
-        self._memory_limit_mb = memory_limit_mb
+        self._vocab_size = loaded.vocab_size
+        self._switch_length = loaded.switch_length
+        self._memory_limit_mb = loaded.memory_limit_mb
         recurrent = any(s.kind is StateKind.FIXED for s in prepared.ports.states)
         self._capabilities = Capabilities(
             ragged=False,
@@ -120,7 +106,7 @@ class DensePlan:
             rewind=not recurrent,
             copy_blocks=not recurrent,
             hidden_states=prepared.ports.hidden_states is not None,
-            max_context=max_context,
+            max_context=loaded.max_context,
         )
 
     @property
@@ -201,7 +187,7 @@ class DensePlan:
         outputs = self._session.run_arrays(names, inputs)
         results.fill(outputs[len(ports.states) :], computed=self._rows, wanted=call.wanted)
         total = past_len + call.token_ids.shape[1]
-        written = Written(total, self._switch_length is not None and total > self._switch_length)
+        written = Written(total, is_long(total, self._switch_length))
         return [
             _Sequence(written, tuple(_own(port, outputs[i], b) for i, port in enumerate(ports.states)))
             for b in range(len(held))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from onnxgen.backends.base import Capabilities, KVCache, Step, StepOutput
 from onnxgen.backends.ort.calls import split_into_calls
 from onnxgen.backends.ort.packed_call import CallForm, PackedCall
-from onnxgen.backends.ort.prepare import Prepared
+from onnxgen.backends.ort.plan import LoadedDecoder
 from onnxgen.backends.ort.results import StepResults
-from onnxgen.backends.ort.session import OrtSession
 from onnxgen.backends.ort.slots import SlotCache, SlotStep
 from onnxgen.backends.ort.written import Written
 
@@ -16,38 +15,25 @@ class PackedPlan:
     """Steps as calls on packed tokens over contiguous slots.
 
     Args:
-        session: A session of a graph prepared for this plan.
-        prepared: That graph.
-        vocab_size: Width of the logits.
-        max_context: The longest sequence.
-        switch_length: Longer sequences use other rotary tables and run in calls of their own.
-        memory_limit_mb: Cap on cache memory.
+        loaded: A session of a graph prepared for this plan.
     """
 
-    def __init__(
-        self,
-        session: OrtSession,
-        prepared: Prepared,
-        *,
-        vocab_size: int,
-        max_context: int,
-        switch_length: int | None,
-        memory_limit_mb: int | None,
-    ) -> None:
-        self._session = session
+    def __init__(self, loaded: LoadedDecoder) -> None:
+        prepared = loaded.prepared
+        self._session = loaded.session
         self._ports = prepared.ports
         self._rows = prepared.rows
         self._padding_limit = prepared.padding_limit
-        self._vocab_size = vocab_size
-        self._switch_length = switch_length
-        self._memory_limit_mb = memory_limit_mb
+        self._vocab_size = loaded.vocab_size
+        self._switch_length = loaded.switch_length
+        self._memory_limit_mb = loaded.memory_limit_mb
         self._capabilities = Capabilities(
             ragged=True,
             paged=False,
             rewind=True,
             copy_blocks=True,
             hidden_states=prepared.ports.hidden_states is not None,
-            max_context=max_context,
+            max_context=loaded.max_context,
         )
 
     @property

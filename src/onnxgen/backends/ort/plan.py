@@ -2,9 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from onnxgen.backends.base import Capabilities, KVCache, Step, StepOutput
+from onnxgen.backends.ort.prepare import Prepared
+from onnxgen.backends.ort.session import OrtSession
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedDecoder:
+    """What a plan is made of.
+
+    Attributes:
+        session: A session of the prepared graph.
+        prepared: That graph, rewritten for the plan.
+        vocab_size: Width of the logits.
+        max_context: The longest sequence, in tokens.
+        switch_length: Longer sequences use other rotary tables, and run in calls of their own; None for a model
+            without a switch.
+        memory_limit_mb: Cap on cache memory in MiB; None for no cap.
+    """
+
+    session: OrtSession
+    prepared: Prepared
+    vocab_size: int
+    max_context: int
+    switch_length: int | None
+    memory_limit_mb: int | None
 
 
 class Plan(Protocol):

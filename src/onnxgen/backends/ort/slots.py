@@ -16,7 +16,7 @@ from onnxgen.backends.base import BlockCopy, CacheGeometry, Step
 from onnxgen.backends.ort.ports import StatePort
 from onnxgen.backends.ort.recently_used import RecentlyUsed
 from onnxgen.backends.ort.session import OrtSession, to_ort_value
-from onnxgen.backends.ort.written import NOTHING, Written, after_copies, check_continues
+from onnxgen.backends.ort.written import NOTHING, Written, after_copies, check_continues, is_long
 from onnxgen.errors import BackendError, StateError
 
 _MIB = 1 << 20
@@ -165,7 +165,7 @@ class SlotStep:
         after: dict[int, Written] = {}
         for slot, past_len, query_len in zip(self.slots, self.past_lens, self.query_lens, strict=True):
             total = past_len + query_len
-            after[slot] = Written(total, self._switch_length is not None and total > self._switch_length)
+            after[slot] = Written(total, is_long(total, self._switch_length))
         return self._cache.writing(after, self.past_lens)
 
 

@@ -25,6 +25,11 @@ class Written:
 NOTHING = Written()
 
 
+def is_long(length: int, switch_length: int | None) -> bool:
+    """Whether a sequence of that length uses the rotary tables of long sequences; None: there are no others."""
+    return switch_length is not None and length > switch_length
+
+
 def after_copies(slots: Sequence[Written], copies: Sequence[BlockCopy]) -> list[Written]:
     """What slots hold once copies have been done in order."""
     result = list(slots)
@@ -63,7 +68,7 @@ def check_continues(
             )
         if switch_length is not None and context_len:
             total = context_len + int(step.query_lens[i])
-            if (total > switch_length) != slot.long:
+            if is_long(total, switch_length) != slot.long:
                 raise StepError(
                     f"sequence {i} goes to {total} tokens, on the other side of {switch_length}, where this "
                     f"model's rotary tables change; it must start again from its first token"

@@ -73,6 +73,7 @@ def test_streams_add_up_to_completions(folder):
 
 def test_chat_goes_through_the_template(folder):
     llm = open_llm(folder, scripted(folder, {chat("hi"): "hello"}))
+    assert llm.has_chat_template
     messages = [{"role": "user", "content": "hi"}]
     assert llm.chat(messages).text == "hello"
     assert "".join(chunk.text for chunk in llm.chat(messages, stream=True)) == "hello"
@@ -81,8 +82,10 @@ def test_chat_goes_through_the_template(folder):
 def test_a_model_without_a_template_says_so(folder):
     settings = folder / "tokenizer_config.json"
     settings.write_text(settings.read_text().replace("chat_template", "no_chat_template"))
+    llm = open_llm(folder, fake_backend())
+    assert not llm.has_chat_template
     with pytest.raises(ChatTemplateError, match="has no chat template"):
-        open_llm(folder, fake_backend()).chat([{"role": "user", "content": "x"}])
+        llm.chat([{"role": "user", "content": "x"}])
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])

@@ -1,6 +1,7 @@
 """Changes to a row of logits before a token is chosen: penalties and bans.
 
-All of them change the row in place, so callers pass a row that they own. A banned token gets the lowest float32, so that a row whose tokens are all banned still has a choice.
+All of them change the row in place, so callers pass a row that they own. A banned token gets the lowest
+float32, so that a row whose tokens are all banned still has a choice.
 """
 
 from __future__ import annotations

@@ -280,6 +280,7 @@ def test_greedy_answers_are_those_of_the_logits(folder):
     backend = fake_backend()
     done = open_llm(folder, backend).generate("abc", max_new_tokens=6, ignore_eos=True)
     tokens = encode(folder, "abc")
+    assert len(done.token_ids) == 6
     for token in done.token_ids:
         assert token == int(np.argmax(backend.logits_after(tokens)))
         tokens.append(token)

@@ -1,0 +1,28 @@
+"""What holds for all tests."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+
+def pytest_configure() -> None:
+    # started in the background of a shell without job control, a process ignores interrupts, and so would
+    # all that the tests start and interrupt
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tests without real models leave the user's cache alone."""
+    if "e2e" not in Path(request.path).parts:
+        folder = tmp_path_factory.getbasetemp() / "cache"
+        monkeypatch.setattr(platformdirs, "user_cache_dir", lambda *_, **__: str(folder))

@@ -61,9 +61,13 @@ class Matrices:
             )
 
     def vector(self, name: str, size: int) -> npt.NDArray[np.float32]:
-        """A vector in float32 ``[size]``."""
+        """A vector in float32 ``[size]``.
+
+        Raises:
+            BuildError: It holds values that are not finite.
+        """
         self.check(name, (size,))
-        return np.asarray(self._source.load(name), dtype=np.float32)
+        return self._convert(name, self._source.load(name), np.float32)
 
     def load(self, rows: Rows, columns: int) -> npt.NDArray[Any]:
         """Rows as they are stored, ``[count, columns]``."""
@@ -108,18 +112,26 @@ class Matrices:
                 return _take_rows(stored, part.start, part.count)
             if self._source.stored_type(part.tensor) not in _FLOAT_TYPES:
                 bits = 8  # blocks of a kind we cannot hold exactly: lose as little as possible
-        return quantize_blocks(
-            self.load(part, columns),
-            bits=bits,
-            block_size=self._options.block_size,
-            symmetric=self._options.symmetric,
-        )
+        try:
+            return quantize_blocks(
+                self.load(part, columns),
+                bits=bits,
+                block_size=self._options.block_size,
+                symmetric=self._options.symmetric,
+            )
+        except BuildError as cause:
+            raise BuildError(f"{self._source.path}: tensor {part.tensor!r}: {cause}") from cause
 
     def _convert(self, name: str, values: npt.NDArray[Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         with np.errstate(over="ignore"):
             converted = values.astype(np.float32, copy=False).astype(dtype, copy=False)
         if not np.isfinite(converted.astype(np.float32, copy=False)).all():
             worst = float(np.max(np.abs(values.astype(np.float32))))
+            if not np.isfinite(worst):
+                raise BuildError(
+                    f"{self._source.path}: tensor {name!r} holds values that are infinite or no numbers; the "
+                    "checkpoint is broken, fetch it again"
+                )
             raise BuildError(
                 f"{self._source.path}: tensor {name!r} has values that {np.dtype(dtype)} cannot hold "
                 f"(largest magnitude {worst:g}); use precision bf16 or fp32, or mend the checkpoint"

@@ -29,7 +29,7 @@ from onnxgen.builder.tokenizer_files import (
 from onnxgen.builder.weights import WeightSource
 from onnxgen.errors import BuildError, CheckpointError, OptionError
 from onnxgen.foundations.disk import require_disk_space, size_on_disk
-from onnxgen.foundations.files import atomic_directory, read_json_object
+from onnxgen.foundations.files import atomic_directory, is_present, read_json_object
 from onnxgen.foundations.progress import SILENT, Progress
 from onnxgen.metadata.folder import GENAI_CONFIG, INFERENCE_METADATA, is_model_folder
 from onnxgen.metadata.manifest import MANIFEST
@@ -43,7 +43,7 @@ _SPARE_BYTES = 64 << 20  # tokenizer files and what the file system needs itself
 
 def build(
     source: str | Path | WeightSource,
-    output: Path,
+    output: str | Path,
     *,
     options: BuildOptions = BuildOptions(),  # noqa: B008 - frozen
     progress: Progress = SILENT,
@@ -65,7 +65,7 @@ def build(
     """
     from onnxgen.builder.sources import open_source
 
-    started = time.perf_counter()
+    started, output = time.perf_counter(), Path(output)
     _check_output(output)
     if not isinstance(source, (str, Path)):
         return _build(source, output, options, progress, started)
@@ -193,7 +193,10 @@ def _special_tokens(source: WeightSource, generation: Mapping[str, Any], folder:
 
 
 def _check_output(output: Path) -> None:
-    if not output.exists():
+    if not is_present(output):
+        above = next(folder for folder in output.absolute().parents if is_present(folder))
+        if not above.is_dir():
+            raise BuildError(f"{output} cannot be made: {above} is not a folder")
         return
     if not output.is_dir():
         raise BuildError(f"{output} is a file; name a folder for the model")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from onnxgen.errors import CheckpointError
-from onnxgen.foundations.files import check_file, read_json_object
+from onnxgen.errors import CheckpointError, TokenizerError
+from onnxgen.foundations.files import check_file, is_present, read_json_object
+
+logger = logging.getLogger(__name__)
 
 _FILES = (
     "tokenizer.json",
@@ -30,14 +33,30 @@ def copy_tokenizer_files(source: Path, target: Path) -> None:
     """Copy what is there of the files that describe a tokenizer and its use.
 
     Raises:
-        CheckpointError: One is empty, or only a pointer to its content.
+        CheckpointError: One is empty, only a pointer to its content, or no JSON object.
+        TokenizerError: ``tokenizer.json`` is of an unknown kind.
     """
     for name in _FILES:
-        if (source / name).exists():
-            shutil.copyfile(check_file(source / name, error=CheckpointError), target / name)
+        if is_present(source / name):
+            path = check_file(source / name, error=CheckpointError)
+            if path.suffix == ".json":
+                read_json_object(path, error=CheckpointError)
+            shutil.copyfile(path, target / name)
+    _check_tokenizer(source)
     templates = source / "additional_chat_templates"
     if templates.is_dir():
         shutil.copytree(templates, target / templates.name)
+
+
+def _check_tokenizer(source: Path) -> None:
+    from onnxgen.preprocess.tokenizer import Tokenizer
+
+    try:
+        Tokenizer.from_folder(source)
+    except TokenizerError as cause:
+        if is_present(source / "tokenizer.json"):
+            raise
+        logger.warning("%s. The model folder is made without one, and takes token ids only", cause)
 
 
 def make_tokenizer_files(metadata: Mapping[str, Any], target: Path) -> None:

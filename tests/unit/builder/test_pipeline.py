@@ -11,9 +11,11 @@ from collections import namedtuple
 from pathlib import Path
 from typing import Self
 
+import numpy as np
 import onnx
 import pytest
 import yaml
+from safetensors.numpy import load_file, save_file
 
 from checkpoints import CHECKPOINTS, write_checkpoint
 from memory_source import random_source
@@ -204,3 +206,27 @@ def test_importing_the_builder_imports_no_onnx() -> None:
     code = "import sys, onnxgen.builder; print([n for n in ('onnx', 'onnx_ir', 'onnxruntime') if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("precision", ["int4", "int8", "fp16", "fp32"])
+@pytest.mark.parametrize("tensor", ["model.layers.1.mlp.down_proj.weight", "model.norm.weight"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_no_numbers_are_refused_by_name(
+    precision: str, tensor: str, value: float, checkpoint: Path, tmp_path: Path
+) -> None:
+    weights = load_file(checkpoint / "model.safetensors")
+    weights[tensor].reshape(-1)[3] = value
+    save_file(weights, checkpoint / "model.safetensors")
+    with pytest.raises(BuildError, match=tensor.replace(".", r"\.")):
+        build(checkpoint, tmp_path / "out", options=BuildOptions.from_extra(precision))
+    assert not (tmp_path / "out").exists()
+
+
+def test_paths_may_be_text(checkpoint: Path, tmp_path: Path) -> None:
+    assert build(str(checkpoint), str(tmp_path / "out")).output == tmp_path / "out"
+
+
+def test_an_output_below_a_file_is_refused(checkpoint: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(BuildError, match=r"file is not a folder"):
+        build(checkpoint, tmp_path / "file" / "out")

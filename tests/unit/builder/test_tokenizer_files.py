@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from onnxgen.builder.tokenizer_files import copy_tokenizer_files, named_tokens, tokenizer_facts
-from onnxgen.errors import CheckpointError
+from onnxgen.errors import CheckpointError, TokenizerError
+from tiny_tokenizer import write_tokenizer
 
 
 def test_known_files_are_copied_and_others_are_not(tmp_path: Path) -> None:
@@ -17,6 +18,9 @@ def test_known_files_are_copied_and_others_are_not(tmp_path: Path) -> None:
     target.mkdir()
     for name in ("tokenizer.json", "chat_template.jinja", "merges.txt", "config.json", "README.md"):
         (source / name).write_text("{}")
+    write_tokenizer(source)
+    (source / "special_tokens_map.json").unlink()
+    (source / "tokenizer_config.json").unlink()
     (source / "additional_chat_templates" / "tool.jinja").write_text("x")
     copy_tokenizer_files(source, target)
     assert {path.relative_to(target).as_posix() for path in target.rglob("*")} == {
@@ -32,6 +36,39 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("")
     with pytest.raises(CheckpointError, match="is empty"):
         copy_tokenizer_files(tmp_path, tmp_path / "target")
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "generation_config.json"])
+@pytest.mark.parametrize(
+    ("content", "message"), [("{", "not valid JSON"), ("[]", "holds an array, expected an object")]
+)
+def test_a_broken_file_is_named_where_it_came_from(
+    name: str, content: str, message: str, tmp_path: Path
+) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    target.mkdir()
+    write_tokenizer(source)
+    (source / name).write_text(content)
+    with pytest.raises(CheckpointError, match=message) as caught:
+        copy_tokenizer_files(source, target)
+    assert str(caught.value).startswith(str(source / name))
+
+
+def test_a_tokenizer_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text("{}")
+    (tmp_path / "target").mkdir()
+    with pytest.raises(TokenizerError, match="not a tokenizer this version can read"):
+        copy_tokenizer_files(tmp_path, tmp_path / "target")
+
+
+def test_a_missing_tokenizer_is_told_with_what_to_do(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "tokenizer.model").write_bytes(b"x")
+    (tmp_path / "target").mkdir()
+    copy_tokenizer_files(tmp_path, tmp_path / "target")
+    assert "has tokenizer.model, but no tokenizer.json; convert it" in caplog.text
 
 
 def test_named_tokens_are_found_among_added_ones_and_in_the_vocabulary(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from onnxgen.errors import CheckpointError
 
 FULL = "full_attention"
 SLIDING = "sliding_attention"
+_MAX_LAYERS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ def read_sizes(config: ConfigReader, *, head_dim: int | None = None) -> Sizes:
         raise CheckpointError(f"{config.where}: head_dim {width} is odd; rotary embedding needs an even one")
     return Sizes(
         hidden=hidden,
-        layers=config.integer("num_hidden_layers"),
+        layers=config.integer("num_hidden_layers", maximum=_MAX_LAYERS),
         heads=heads,
         kv_heads=kv_heads,
         head_dim=width,

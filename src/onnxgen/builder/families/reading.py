@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -15,6 +16,8 @@ _ACTIVATIONS = {
     "gelu_new": Activation.GELU_TANH,
     "gelu": Activation.GELU,
 }
+_MAX_INTEGER = 2**31 - 1
+"""What the files of a model folder have room for."""
 
 
 class ConfigReader:
@@ -36,19 +39,23 @@ class ConfigReader:
             raise self.error(key, "an object")
         return ConfigReader(cast("Mapping[str, Any]", value), where=f"{self.where}: {key}")
 
-    def integer(self, key: str, default: int | None = None, *, minimum: int = 1) -> int:
-        """A whole number of at least ``minimum``; required where there is no default."""
+    def integer(
+        self, key: str, default: int | None = None, *, minimum: int = 1, maximum: int = _MAX_INTEGER
+    ) -> int:
+        """A whole number from ``minimum`` to ``maximum``; required where there is no default."""
         value = self._required(key, default)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
             raise self.error(key, f"a whole number of at least {minimum}")
+        if value > maximum:
+            raise self.error(key, f"a whole number of at most {maximum}")
         return value
 
     def number(self, key: str, default: float | None = None) -> float:
         """A number above zero; required where there is no default."""
         value = self._required(key, default)
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not value > 0:
+        if not _is_positive(value):
             raise self.error(key, "a number above zero")
         return float(value)
 
@@ -75,9 +82,7 @@ class ConfigReader:
         """A list of ``count`` numbers above zero."""
         value = self._required(key, None)
         items = cast("list[Any]", value) if isinstance(value, (list, tuple)) else None
-        if items is None or any(
-            not isinstance(x, (int, float)) or isinstance(x, bool) or not x > 0 for x in items
-        ):
+        if items is None or not all(_is_positive(x) for x in items):
             raise self.error(key, "a list of numbers above zero")
         if len(items) != count:
             raise CheckpointError(f"{self.where}: '{key}' has {len(items)} numbers, expected {count}")
@@ -98,7 +103,7 @@ class ConfigReader:
     def activation(self, key: str, default: str) -> Activation:
         """The activation function of that name."""
         name = self._required(key, default)
-        if name not in _ACTIVATIONS:
+        if not isinstance(name, str) or name not in _ACTIVATIONS:
             raise CheckpointError(
                 f"{self.where}: activation {name!r} ('{key}') is not supported "
                 f"(known: {', '.join(_ACTIVATIONS)})"
@@ -116,3 +121,7 @@ class ConfigReader:
         if value is None:
             raise CheckpointError(f"{self.where}: the configuration has no '{key}'")
         return value
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf

@@ -80,6 +80,22 @@ def test_wrong_configurations_say_what_is_wrong(changes: dict[str, Any], message
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("num_hidden_layers", 10**12, "at most 10000"),
+        ("vocab_size", 2**31, "at most 2147483647"),
+        ("rope_theta", float("inf"), "a number above zero"),
+        ("rms_norm_eps", float("nan"), "a number above zero"),
+        ("hidden_act", ["silu"], "is not supported"),
+    ],
+)
+def test_values_beyond_sense_are_refused_at_once(key: str, value: Any, expected: str) -> None:
+    with pytest.raises(CheckpointError, match=key) as caught:
+        _changed("llama", **{key: value})
+    assert expected in str(caught.value)
+
+
 def test_an_explicit_head_dim_frees_the_hidden_size() -> None:
     spec = _changed("llama", hidden_size=66, head_dim=16)
     assert (spec.hidden, spec.head_dim, spec.query_width) == (66, 16, 64)

@@ -40,7 +40,7 @@ def test_a_folder_with_one_gguf_is_that_file(tmp_path):
 def test_what_is_not_there_is_said(tmp_path):
     with pytest.raises(ModelNotFoundError, match=r"nowhere does not exist"):
         open_source(tmp_path / "nowhere")
-    with pytest.raises(CheckpointError, match=r"config.json does not exist"):
+    with pytest.raises(CheckpointError, match=r"neither a config.json .* nor a GGUF file"):
         open_source(tmp_path)
 
 
@@ -49,3 +49,12 @@ def test_one_file_of_a_folder_points_to_the_folder(tmp_path):
     file.write_bytes(b"x")
     with pytest.raises(CheckpointError, match="name the folder it is in"):
         open_source(file)
+
+
+def test_what_is_built_already_is_no_checkpoint(tmp_path):
+    (tmp_path / "genai_config.json").write_text("{}")
+    with pytest.raises(CheckpointError, match="is a model folder, which is built already"):
+        open_source(tmp_path)
+    (tmp_path / "model.onnx").write_bytes(b"x")
+    with pytest.raises(CheckpointError, match="is a graph, not a checkpoint"):
+        open_source(tmp_path / "model.onnx")

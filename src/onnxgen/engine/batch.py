@@ -236,10 +236,10 @@ class Batch:
     def _chunk(self, row: _Row, left: int, room: int) -> int:
         """How many of a row's ``left`` tokens the next step runs."""
         count = min(left, max(room, 1))
-        if row.long and row.cached == 0:
-            # a first chunk that ends before the switch would be computed with the other factors
+        if row.long:
+            # a chunk that ends before the switch would be computed with the other factors
             assert self._rope_switch is not None
-            count = max(count, min(left, self._rope_switch + 1))
+            count = max(count, min(left, self._rope_switch + 1 - row.cached))
         return count
 
     def _blocks(self, row: int) -> Sequence[int]:

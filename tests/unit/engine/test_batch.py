@@ -104,6 +104,16 @@ def test_crossing_the_rotary_switch_recomputes_from_the_first_token():
     assert backend.steps == [[3], [3], [2], [9]]
 
 
+def test_a_long_sequence_that_was_cut_and_grew_again_keeps_to_its_side_of_the_switch():
+    backend = HashBackend(rope_switch=8)
+    batch = open_batch(backend, chunk=2)
+    batch.extend(0, range(1, 13))
+    batch.forward([0])
+    batch.truncate(0, 3)  # long before and after, but no chunk may end at 4 to 8 tokens
+    batch.extend(0, range(20, 30))
+    np.testing.assert_array_equal(batch.forward([0]), [backend.logits([1, 2, 3, *range(20, 30)])])
+
+
 def test_rewinding_across_the_rotary_switch_recomputes_too():
     backend = HashBackend(rope_switch=8)
     batch = open_batch(backend)

@@ -15,12 +15,12 @@ def tiny(**style):
 
 def below(graph):
     """Operators that run on selected rows only."""
-    found, todo = [], [v for n in graph if n.op_type == "GatherND" for v in n.outputs]
-    while todo:
-        for node in todo.pop().consumers():
+    found, pending = [], [v for n in graph if n.op_type == "GatherND" for v in n.outputs]
+    while pending:
+        for node in pending.pop().consumers():
             if node not in found:
                 found.append(node)
-                todo += node.outputs
+                pending += node.outputs
     return sorted(n.op_type for n in found)
 
 

@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from onnxgen.engine.sampling.options import MAX_SEED, SamplingOptions, check_integer, check_number
+from onnxgen.engine.sampling.options import (
+    MAX_SEED,
+    SamplingOptions,
+    check_integer,
+    check_number,
+    check_repetition_penalty,
+)
 from onnxgen.errors import CapabilityError, OptionError
 from onnxgen.facade.params import sampling_from_search
 from onnxgen.foundations.suggest import did_you_mean
@@ -60,11 +66,11 @@ class GenerationOptions:
                 )
         if not isinstance(self.ignore_eos, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise OptionError(f"ignore_eos must be True or False, got {self.ignore_eos!r}")
-        for name, high in (("temperature", math.inf), ("top_p", 1.0), ("repetition_penalty", math.inf)):
+        for name, high in (("temperature", math.inf), ("top_p", 1.0)):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), low=0, high=high)
-        if self.repetition_penalty == 0:
-            raise OptionError("repetition_penalty must be above 0, got 0; 1 switches it off")
+        if self.repetition_penalty is not None:
+            check_repetition_penalty(self.repetition_penalty)
         if self.top_k is not None:
             check_integer("top_k", self.top_k, low=0)
         if self.seed is not None:

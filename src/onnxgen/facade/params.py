@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Literal, NoReturn
 
 import numpy as np
 
-from onnxgen.engine.sampling.options import MAX_SEED, SamplingOptions, check_integer, check_number
+from onnxgen.engine.sampling.options import (
+    MAX_SEED,
+    SamplingOptions,
+    check_integer,
+    check_number,
+    check_repetition_penalty,
+)
 from onnxgen.errors import CapabilityError, ContextLengthError, OptionError
 from onnxgen.facade.model import Model
 from onnxgen.foundations.suggest import did_you_mean
+from onnxgen.metadata.genai_config_run import Speculative
 from onnxgen.metadata.model_spec import SearchDefaults
 
 _MAX_ROWS = 32
@@ -37,13 +44,7 @@ _SEARCH: Mapping[str, tuple[Literal["bool", "int", "float"], float, float]] = {
     "top_k": ("int", 0, math.inf),
     "top_p": ("float", 0, 1),
 }
-_SPECULATIVE: Mapping[str, int | bool] = {
-    "max_draft_tokens": 4,
-    "ngram_size": 0,
-    "ngram_chained_lookup": False,
-    "min_adaptive_k": 0,
-    "cooldown": False,
-}
+_SPECULATIVE: Mapping[str, int | bool] = asdict(Speculative())
 
 
 class GeneratorParams:
@@ -178,10 +179,9 @@ def _search_value(name: str, value: Any) -> Any:
             raise OptionError(f"{name} must be True or False, got {value!r}")
         return value
     if kind == "float":
-        number = check_number(name, value, low=low, high=high)
-        if name == "repetition_penalty" and number == 0:
-            raise OptionError("repetition_penalty must be above 0, got 0; 1 switches it off")
-        return number
+        if name == "repetition_penalty":
+            return check_repetition_penalty(value)
+        return check_number(name, value, low=low, high=high)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return check_integer(name, value, low=int(low), high=None if high == math.inf else int(high))

@@ -47,12 +47,12 @@ class SamplingOptions:
             value: Any = getattr(self, field.name)
             if field.name == "seed" and value is None:
                 continue
-            if field.name in _FLOATS:
+            if field.name == "repetition_penalty":
+                check_repetition_penalty(value)
+            elif field.name in _FLOATS:
                 check_number(field.name, value, low=0.0, high=_FLOATS[field.name])
             else:
                 check_integer(field.name, value, low=0, high=MAX_SEED if field.name == "seed" else None)
-        if self.repetition_penalty == 0:
-            raise OptionError("repetition_penalty must be above 0, got 0; 1 switches it off")
 
     @property
     def greedy(self) -> bool:
@@ -60,7 +60,7 @@ class SamplingOptions:
         return self.temperature == 0 or self.top_k == 1 or self.top_p == 0
 
 
-_FLOATS = {"temperature": math.inf, "top_p": 1.0, "repetition_penalty": math.inf}
+_FLOATS = {"temperature": math.inf, "top_p": 1.0}
 
 
 def check_number(name: str, value: object, *, low: float, high: float) -> float:
@@ -74,6 +74,18 @@ def check_number(name: str, value: object, *, low: float, high: float) -> float:
     number = float(value)
     if not math.isfinite(number) or not low <= number <= high:
         raise OptionError(f"{name} must be a finite number {_between(low, high)}, got {value!r}")
+    return number
+
+
+def check_repetition_penalty(value: object) -> float:
+    """A finite number above 0.
+
+    Raises:
+        OptionError: It is none.
+    """
+    number = check_number("repetition_penalty", value, low=0, high=math.inf)
+    if number == 0:
+        raise OptionError("repetition_penalty must be above 0, got 0; 1 switches it off")
     return number
 
 

@@ -103,23 +103,32 @@ def check_relative(
     return parts
 
 
-def confined(folder: Path, relative: str, *, error: type[ModelFileError] = ModelFileError) -> Path:
+def confined(
+    folder: Path, relative: str, *, where: object = None, error: type[ModelFileError] = ModelFileError
+) -> Path:
     """Resolve a file name found inside a model against its folder, refusing to leave it.
 
     Names are checked as in `check_relative`. Symbolic links may point anywhere inside the folder, and, as
     hub caches lay them out (``snapshots/REVISION/.../file`` to ``blobs/HASH``), into the ``blobs`` folder
     beside ``snapshots``.
 
+    Args:
+        folder: The model folder.
+        relative: The name found inside the model.
+        where: Where it was found, for messages; None is the folder.
+        error: Class of the error.
+
     Raises:
-        ModelFileError: (or ``error``) naming the path.
+        ModelFileError: (or ``error``) naming where it was found and the path.
     """
-    path = folder.joinpath(*check_relative(relative, where=folder, error=error))
+    where = where or folder
+    path = folder.joinpath(*check_relative(relative, where=where, error=error))
     try:
         resolved, root = path.resolve(), folder.resolve()
     except (OSError, RuntimeError) as cause:  # a loop of links is a RuntimeError before Python 3.13
-        raise error(f"{folder}: {relative!r} cannot be followed: {cause}") from cause
+        raise error(f"{where}: {relative!r} cannot be followed: {cause}") from cause
     if not any(resolved.is_relative_to(allowed) for allowed in (root, *_hub_blobs(root))):
-        raise error(f"{folder}: {relative!r} links to {resolved}, outside the model folder")
+        raise error(f"{where}: {relative!r} links to {resolved}, outside the model folder")
     return path
 
 

@@ -31,5 +31,5 @@ def is_unchanged(file: ExternalFile) -> bool:
     """Whether a file still is what it was: the same target of the same size, so that checks still hold."""
     try:
         return describe(file.path) == file
-    except OSError:
+    except (OSError, RuntimeError):  # a loop of links is a RuntimeError before Python 3.13
         return False

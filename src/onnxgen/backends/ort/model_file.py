@@ -13,6 +13,7 @@ from onnxgen.errors import ModelFileError
 from onnxgen.foundations.files import check_file, confined
 
 if TYPE_CHECKING:
+    import onnx
     import onnx_ir as ir
 
 
@@ -58,26 +59,47 @@ def parse_model(content: bytes, path: Path) -> ModelFile:
     from google.protobuf.message import DecodeError
 
     try:
-        parsed = ir.from_proto(onnx.load_model_from_string(content))
+        stored = onnx.load_model_from_string(content)
     except DecodeError as cause:
         raise ModelFileError(f"{path} is not an ONNX file or was cut short: {cause}") from cause
-    except (ValueError, TypeError, KeyError, NotImplementedError) as cause:
-        raise ModelFileError(f"{path} is not a graph that can be read: {cause}") from cause
+    for tensor in stored.graph.initializer:
+        _check_entries(path, tensor)
+    try:
+        parsed = ir.from_proto(stored)
+        parsed.graph.sort()  # a cycle is a ValueError
+    except (ir.serde.SerdeError, ValueError, TypeError, KeyError, NotImplementedError) as cause:
+        raise ModelFileError(f"{path} is not a graph that can be read: {_first_cause(cause)}") from cause
     if not parsed.graph.outputs:
         raise ModelFileError(f"{path} has no outputs; it is not a decoder")
     files = _check_external_data(parsed, path)
     return ModelFile(path, parsed, _anchor(parsed, path.parent, files), tuple(files.values()))
 
 
+def _check_entries(path: Path, tensor: onnx.TensorProto) -> None:
+    """Refuse places in a file that are not written as whole numbers, which the parser's message would not name."""
+    for entry in tensor.external_data:
+        if entry.key in ("offset", "length") and not (entry.value.isascii() and entry.value.isdecimal()):
+            raise ModelFileError(
+                f"{path}: tensor {tensor.name!r} has {entry.key} {entry.value!r} in its file of external data; it "
+                "must be a whole number"
+            )
+
+
+def _first_cause(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error) or type(error).__name__
+
+
 def _check_external_data(model: ir.Model, path: Path) -> dict[str, ExternalFile]:
     """Check every tensor outside the file; returns the files by location."""
-    tensors = list(_external_tensors(model))
-    files = {
-        location: describe(check_file(confined(path.parent, location)))
-        for location in {str(t.location) for _, t in tensors}
-    }
-    for name, tensor in tensors:
-        _check_extent(path, name, tensor, files[str(tensor.location)])
+    files: dict[str, ExternalFile] = {}
+    for name, tensor in _external_tensors(model):
+        location = str(tensor.location)
+        if location not in files:
+            data = confined(path.parent, location, where=f"{path}: external data of tensor {name!r}")
+            files[location] = describe(check_file(data))
+        _check_extent(path, name, tensor, files[location])
     return files
 
 
@@ -90,13 +112,19 @@ def _anchor(model: ir.Model, folder: Path, files: Mapping[str, ExternalFile]) ->
     root = folder.resolve()
     if all(f.target.is_relative_to(root) for f in files.values()):
         return root
-    root = root.parent.parent
+    root = next(folder.parent for folder in root.parents if folder.name == "snapshots")
     for value in _values_with_external_data(model):
         value.const_value = _moved(value.const_value, files, root)
     return root
 
 
 def _check_extent(model_path: Path, name: str, tensor: ir.ExternalTensor, file: ExternalFile) -> None:
+    import onnx_ir as ir
+
+    if tensor.dtype == ir.DataType.STRING or any(isinstance(dim, int) and dim < 0 for dim in tensor.shape):
+        raise ModelFileError(
+            f"{model_path}: tensor {name!r} of type {tensor.dtype} and shape {tensor.shape} cannot be in {file.path}"
+        )
     offset, needed = tensor.offset or 0, tensor.nbytes
     if tensor.length is not None and tensor.length != needed:
         raise ModelFileError(

@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import onnx
 import pytest
@@ -80,7 +82,13 @@ def test_links_that_leave_the_folder_are_refused(tmp_path):
         ({"location": "/etc/passwd"}, "is absolute"),
         ({"location": "absent"}, "absent does not exist"),
         ({"offset": str(1 << 40)}, r"has \d+ bytes, but tensor .* needs it to have \d+"),
+        ({"location": ""}, r"model\.onnx: external data of tensor '.+': file name '' is not usable"),
+        ({"location": "x" * 5000}, "cannot be opened|does not exist"),
         ({"length": "4"}, r"of \d+ bytes is said to take 4 bytes"),
+        ({"length": "-4"}, r"tensor '.+' has length '-4' .* must be a whole number"),
+        ({"offset": "-64"}, r"tensor '.+' has offset '-64' .* must be a whole number"),
+        ({"offset": "0x40"}, r"has offset '0x40'"),
+        ({"offset": ""}, r"has offset ''"),
     ],
 )
 def test_external_data_that_is_not_what_the_model_says_is_refused(tmp_path, relocate, message):
@@ -132,3 +140,60 @@ def test_what_onnx_runtime_refuses_names_the_model(tmp_path):
     onnx.save(model, tmp_path / "model.onnx")
     with pytest.raises(BackendError, match=r"loading .*model\.onnx failed in ONNX Runtime: .*NoSuchOperator"):
         load(tmp_path / "model.onnx", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("data_type", onnx.TensorProto.STRING, r"of type STRING and shape .* cannot be in"),
+        ("data_type", 77, "is not a graph that can be read"),
+        ("dims", [-5, 3], r"shape \[-5,3\] cannot be in"),
+    ],
+)
+def test_tensors_that_no_file_can_hold_are_refused(tmp_path, field, value, message):
+    path = save(tmp_path / "m")
+    model = onnx.load(path, load_external_data=False)
+    tensor = next(t for t in model.graph.initializer if external_data_helper.uses_external_data(t))
+    if field == "dims":
+        tensor.dims[:] = value
+    else:
+        setattr(tensor, field, value)
+    onnx.save(model, path)
+    with pytest.raises(ModelFileError, match=message):
+        load(path, tmp_path)
+
+
+def test_nodes_may_stand_in_any_order_but_in_no_circle(tmp_path):
+    path = save(tmp_path / "m")
+    model = onnx.load(path, load_external_data=False)
+    nodes = [onnx.NodeProto.FromString(n.SerializeToString()) for n in model.graph.node]
+    del model.graph.node[:]
+    model.graph.node.extend(reversed(nodes))
+    onnx.save(model, path)
+    check_answer(load(path, tmp_path))
+    model.graph.node[-1].input[0] = model.graph.output[0].name
+    onnx.save(model, path)
+    with pytest.raises(ModelFileError, match=r"model\.onnx is not a graph that can be read: .*cycle"):
+        load(path, tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege on Windows")
+def test_model_folders_may_lie_deep_inside_a_hub_cache(tmp_path):
+    snapshot, blobs = tmp_path / "models--x/snapshots/abc/cpu/int4", tmp_path / "models--x/blobs"
+    path = save(snapshot)
+    blobs.mkdir()
+    for index, name in enumerate(("model.onnx", "gewichte ö.data")):
+        (snapshot / name).rename(blobs / f"hash{index}")
+        (snapshot / name).symlink_to(f"../../../../blobs/hash{index}")
+    check_answer(load(path, tmp_path))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege on Windows")
+def test_data_that_becomes_a_loop_of_links_is_noticed_although_the_graph_is_cached(tmp_path):
+    path = save(tmp_path / "m")
+    load(path, tmp_path).close()
+    data = tmp_path / "m/gewichte ö.data"
+    data.unlink()
+    data.symlink_to(data.name)
+    with pytest.raises(ModelFileError, match=r"cannot be followed|cannot be opened"):
+        load(path, tmp_path)

@@ -91,6 +91,21 @@ class GenerationOptions:
         return replace(self, **changes)
 
 
+def changed_options(options: object, changes: Mapping[str, Any]) -> GenerationOptions:
+    """Options as a caller gave them, None for the model folder's, with some of them changed.
+
+    Raises:
+        OptionError: They are something else, or an option is unknown or out of range.
+    """
+    if options is None:
+        options = GenerationOptions()
+    if not isinstance(options, GenerationOptions):
+        raise OptionError(
+            f"options must be GenerationOptions, got {options!r:.60}; single options are given by name"
+        )
+    return options.with_changes(changes)
+
+
 def sampling_for(
     options: GenerationOptions, search: SearchDefaults, *, prompt_tokens: int
 ) -> SamplingOptions:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 
 from onnxgen.backends.base import Backend
+from onnxgen.errors import OptionError
 from onnxgen.facade.answer import Clock
 from onnxgen.facade.answering import answer_prompts
-from onnxgen.facade.generation_options import GenerationOptions
+from onnxgen.facade.generation_options import GenerationOptions, changed_options
 from onnxgen.facade.model import Model
 from onnxgen.facade.results import Chunk, Completion
 from onnxgen.facade.session import ChatSession
@@ -139,8 +140,8 @@ class LLM:
             OptionError: An option is unknown or out of range, or a prompt is empty.
             ContextLengthError: A prompt does not fit the context.
         """
-        settings = (options or GenerationOptions()).with_changes(overrides)
-        texts = [prompts] if isinstance(prompts, str) else list(prompts)
+        settings = changed_options(options, overrides)
+        texts = _texts(prompts)
         encode = self._text_model.encode_text
         chunks = answer_prompts(self._text_model, [encode(text) for text in texts], settings)
         if stream:
@@ -206,7 +207,7 @@ class LLM:
             OptionError: An option is unknown or out of range.
             ContextLengthError: The conversation does not fit the context.
         """
-        settings = (options or GenerationOptions()).with_changes(overrides)
+        settings = changed_options(options, overrides)
         prompt = self._text_model.encode_chat(messages, tools=tools, template_variables=template_variables)
         chunks = answer_prompts(self._text_model, [prompt], settings)
         return chunks if stream else _collect(chunks, 1)[0]
@@ -235,3 +236,17 @@ class LLM:
 def _collect(chunks: Iterator[Chunk], count: int) -> list[Completion]:
     found = {chunk.index: chunk.completion for chunk in chunks if chunk.completion is not None}
     return [found[i] for i in range(count)]
+
+
+def _texts(prompts: object) -> list[str]:
+    if isinstance(prompts, str):
+        return [prompts]
+    if isinstance(prompts, bytes) or not isinstance(prompts, Iterable):
+        raise OptionError(f"prompts must be a text or a list of texts, got {prompts!r:.60}")
+    texts = list(cast("Iterable[object]", prompts))
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise OptionError(
+                f"prompt {index} must be a text, got {text!r:.60}; token ids are for Generator.append_tokens"
+            )
+    return cast("list[str]", texts)

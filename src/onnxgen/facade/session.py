@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import Self
 
 from onnxgen.engine.generation import Generation, Request
-from onnxgen.errors import StateError
+from onnxgen.errors import OptionError, StateError
 from onnxgen.facade.answer import Answer
-from onnxgen.facade.generation_options import GenerationOptions
+from onnxgen.facade.generation_options import GenerationOptions, changed_options
 from onnxgen.facade.results import Chunk
 from onnxgen.facade.text_model import TextModel
 
@@ -27,7 +27,7 @@ class ChatSession:
 
     def __init__(self, model: TextModel, *, system: str | None = None) -> None:
         self._model = model
-        self._system = system
+        self._system = _text_or_none(system)
         self._turns: list[dict[str, str]] = []
         self._batch = model.open_batch(num_rows=1, max_tokens=model.spec.context_length)
         self._running: Generator[Chunk] | None = None
@@ -58,7 +58,9 @@ class ChatSession:
         self._stop_running()
         if not self._release.alive:
             raise StateError("this session was closed; open another with LLM.session()")
-        settings = options or GenerationOptions()
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may have no checker
+            raise OptionError(f"a message must be a text, got {text!r:.60}")
+        settings = changed_options(options, {})
         question = {"role": "user", "content": text}
         request = self._model.request(self._model.encode_chat([*self.messages, question]), settings)
         answer = self._model.start_answer(request, settings)
@@ -72,8 +74,9 @@ class ChatSession:
 
     def set_system(self, text: str | None) -> None:
         """Change the instructions; the conversation stays."""
+        system = _text_or_none(text)
         self._stop_running()
-        self._system = text
+        self._system = system
 
     def close(self) -> None:
         """Release the memory. Calling it twice is harmless."""
@@ -121,3 +124,9 @@ class ChatSession:
             raise StateError(
                 "this session is answering in another thread; give every thread a session"
             ) from cause
+
+
+def _text_or_none(system: object) -> str | None:
+    if system is not None and not isinstance(system, str):
+        raise OptionError(f"system must be a text or None, got {system!r:.60}")
+    return system

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from onnxgen.backends.base import Backend
 from onnxgen.engine.batch import Batch
@@ -84,10 +84,10 @@ class TextModel:
             ChatTemplateError: The model has no chat template, or it refuses the messages.
         """
         text = self._chat_template().render(
-            list(messages),
+            messages,
             tools=list(tools) if tools else None,
             add_generation_prompt=True,
-            **(template_variables or {}),
+            **_variables(template_variables),
         )
         return self.tokenizer.encode(text)
 
@@ -150,3 +150,15 @@ class TextModel:
         if self._template is None:
             self._template = ChatTemplate.require(self.spec.tokenizer_dir)
         return self._template
+
+
+def _variables(given: object) -> dict[str, Any]:
+    """Variables for a template, by name; what `ChatTemplate.render` takes for itself is none."""
+    variables = {} if given is None else given
+    if not isinstance(variables, Mapping):
+        raise OptionError(f"template_variables must be a mapping of names to values, got {given!r:.60}")
+    variables = {str(name): value for name, value in cast("Mapping[object, Any]", variables).items()}
+    clash = {"messages", "tools", "add_generation_prompt", "clock"} & variables.keys()
+    if clash:
+        raise OptionError(f"{min(clash)!r} is not a template variable that can be set")
+    return variables

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from onnxgen.errors import ChatTemplateError
+from onnxgen.foundations.json_text import json_kind
 
 _REASONING_KEYS = ("reasoning_content", "thinking", "reasoning")
 
@@ -28,10 +29,12 @@ class MessageStyle:
     Attributes:
         arguments_as_text: Arguments of tool calls as JSON text instead of a mapping.
         missing_content: Content of an assistant message that only calls tools: None or an empty text.
+        takes_parts: Content as a list of parts; else parts of text are joined for it.
     """
 
     arguments_as_text: bool = False
     missing_content: str | None = ""
+    takes_parts: bool = True
 
 
 def probe_style(render: Render) -> MessageStyle:
@@ -48,7 +51,19 @@ def probe_style(render: Render) -> MessageStyle:
     as_text = text is not None and (mapping is None or "'k7q'" in mapping)
     with_none = attempt('{"k7q": "v9x"}' if as_text else {"k7q": "v9x"}, None)
     keeps_none = with_none is not None and "None" not in with_none
-    return MessageStyle(arguments_as_text=as_text, missing_content=None if keeps_none else "")
+    return MessageStyle(
+        arguments_as_text=as_text,
+        missing_content=None if keeps_none else "",
+        takes_parts=_takes_parts(render),
+    )
+
+
+def _takes_parts(render: Render) -> bool:
+    try:
+        text = render([{"role": "user", "content": [{"type": "text", "text": "k7q"}]}], ())
+    except ChatTemplateError:
+        return False
+    return "'type'" not in text  # a part written as it is
 
 
 _PROBE_TOOLS = (
@@ -80,16 +95,18 @@ def plain_messages(messages: Iterable[Any]) -> list[dict[str, Any]]:
     Raises:
         ChatTemplateError: A message is not a mapping or has no role.
     """
+    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may have no checker
+        raise ChatTemplateError(
+            f"messages must be a list of mappings such as {{'role': 'user', 'content': 'Hello'}}, got {messages!r:.60}"
+        )
     result: list[dict[str, Any]] = []
     for index, message in enumerate(messages):
         plain = plain_data(message)
         if not isinstance(plain, dict):
-            raise ChatTemplateError(
-                f"message {index} is a {type(message).__name__}, expected a mapping with a role"
-            )
+            raise ChatTemplateError(f"message {index} is {json_kind(plain)}, expected a mapping with a role")
         plain = cast("dict[str, Any]", plain)
         if not isinstance(plain.get("role"), str):
-            raise ChatTemplateError(f"message {index} has no role")
+            raise ChatTemplateError(f"message {index} has no role, or one that is not a text")
         result.append(plain)
     return result
 
@@ -101,7 +118,7 @@ def styled_messages(
 
     Args:
         messages: As `plain_messages` gives them.
-        style: Asked only when a message has tool calls.
+        style: Asked only when a message has tool calls, or content in parts.
 
     Raises:
         ChatTemplateError: The arguments of a tool call are not a JSON object.
@@ -123,14 +140,28 @@ def _styled(message: Mapping[str, Any], index: int, style: Callable[[], MessageS
         result.setdefault("content", wanted.missing_content)
     else:
         result.setdefault("content", "")
+    if isinstance(result["content"], list) and not style().takes_parts:
+        result["content"] = _joined(cast("list[Any]", result["content"]), index)
     return result
+
+
+def _joined(parts: list[Any], index: int) -> str:
+    """Parts of text as one text, for templates that know no parts."""
+    texts: list[str] = []
+    for part in parts:
+        text: Any = cast("dict[str, Any]", part).get("text") if isinstance(part, dict) else part
+        if not isinstance(text, str):
+            kind = cast("dict[str, Any]", part).get("type") if isinstance(part, dict) else json_kind(part)
+            raise ChatTemplateError(
+                f"message {index}: content has a part that is no text ({kind}), and this model's template takes text only"
+            )
+        texts.append(text)
+    return "".join(texts)
 
 
 def _styled_call(call: Any, index: int, *, as_text: bool) -> Any:
     if not isinstance(call, dict):
-        raise ChatTemplateError(
-            f"message {index}: a tool call is a {type(call).__name__}, expected an object"
-        )
+        raise ChatTemplateError(f"message {index}: a tool call is {json_kind(call)}, expected an object")
     call = cast("dict[str, Any]", call)
     if isinstance(call.get("function"), dict):
         return {**call, "function": _styled_call(call["function"], index, as_text=as_text)}
@@ -149,7 +180,7 @@ def _styled_arguments(call: Mapping[str, Any], index: int, *, as_text: bool) -> 
         except json.JSONDecodeError as cause:
             raise ChatTemplateError(f"{where} are not JSON: {cause.msg} at character {cause.pos}") from cause
     if not isinstance(parsed, dict):
-        raise ChatTemplateError(f"{where} are a JSON {type(parsed).__name__}, expected an object")
+        raise ChatTemplateError(f"{where} are {json_kind(parsed)}, expected an object")
     if not as_text:
         return cast("dict[str, Any]", parsed)
     return arguments if isinstance(arguments, str) else json.dumps(parsed, ensure_ascii=False)

@@ -284,3 +284,44 @@ def test_greedy_answers_are_those_of_the_logits(folder):
     for token in done.token_ids:
         assert token == int(np.argmax(backend.logits_after(tokens)))
         tokens.append(token)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "message"),
+    [
+        (5, "prompts must be a text or a list of texts, got 5"),
+        (None, "prompts must be"),
+        (b"x", "prompts must be"),
+        (["a", 5], "prompt 1 must be a text, got 5"),
+        ([[1, 2]], r"prompt 0 must be a text, got \[1, 2\]; token ids are for"),
+    ],
+)
+def test_what_is_no_prompt_is_refused(folder, prompts, message):
+    with pytest.raises(OptionError, match=message):
+        open_llm(folder, fake_backend()).generate(prompts)
+
+
+@pytest.mark.parametrize("options", [5, {"max_new_tokens": 3}])
+def test_options_of_another_kind_are_refused(folder, options):
+    llm = open_llm(folder, fake_backend())
+    with pytest.raises(OptionError, match="options must be GenerationOptions, got"):
+        llm.generate("x", options=options)
+    with pytest.raises(OptionError, match="options must be GenerationOptions, got"):
+        llm.chat([{"role": "user", "content": "x"}], options=options)
+    with pytest.raises(OptionError, match="options must be GenerationOptions, got"):
+        llm.session().send("x", options=options)
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        (5, "must be a mapping"),
+        ({"messages": []}, "'messages' is not a template variable"),
+        ({"tools": 1}, "'tools'"),
+    ],
+)
+def test_template_variables_are_checked(folder, variables, message):
+    with pytest.raises(OptionError, match=message):
+        open_llm(folder, fake_backend()).chat(
+            [{"role": "user", "content": "x"}], template_variables=variables
+        )

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from onnxgen.errors import BackendError, ContextLengthError, StateError
+from onnxgen.errors import BackendError, ContextLengthError, OptionError, StateError
 from onnxgen.facade.generation_options import GenerationOptions
 from onnxgen.preprocess.tokenizer import Tokenizer
 from tiny_model_folder import CONTEXT, fake_backend, open_llm, write_model_folder
@@ -158,3 +158,12 @@ def test_closing_is_idempotent_and_final(folder):
     session.close()
     with pytest.raises(StateError, match="closed"):
         session.send("hi")
+
+
+def test_messages_and_instructions_are_texts(folder):
+    session, _ = open_session(folder, {TURN: "hello"})
+    with pytest.raises(OptionError, match="a message must be a text, got None"):
+        session.send(None)
+    with pytest.raises(OptionError, match="system must be a text or None, got 5"):
+        session.set_system(5)
+    assert said(session.send("hi")) == "hello"

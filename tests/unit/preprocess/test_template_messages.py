@@ -59,8 +59,8 @@ def test_text_arguments_keep_their_spelling():
     ("arguments", "message"),
     [
         ('{"city": ', "message 1: the arguments of the call of 'f' are not JSON"),
-        ("[1]", "a JSON list"),
-        (3, "a JSON int"),
+        ("[1]", "are an array, expected an object"),
+        (3, "are a number, expected an object"),
     ],
 )
 @pytest.mark.parametrize("text", [GLM, DEEPSEEK])
@@ -158,8 +158,36 @@ def test_templates_see_no_foreign_objects():
 
 @pytest.mark.parametrize(
     ("message", "text"),
-    [("hi", "message 0 is a str"), ({"content": "x"}, "message 0 has no role"), ({"role": 1}, "no role")],
+    [
+        ("hi", "message 0 is a string, expected a mapping"),
+        (5, "message 0 is a number, expected a mapping"),
+        ({"content": "x"}, "message 0 has no role"),
+        ({"role": 1}, "no role"),
+    ],
 )
 def test_what_is_no_message_is_refused(message, text):
     with pytest.raises(ChatTemplateError, match=text):
         render("x", [message])
+
+
+@pytest.mark.parametrize("messages", ["hi", {"role": "user", "content": "x"}, None, 5, b"x"])
+def test_messages_must_be_a_list(messages):
+    with pytest.raises(ChatTemplateError, match="must be a list of mappings such as"):
+        render("x", messages)
+
+
+PARTS = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+
+
+@pytest.mark.parametrize("text", ["{{ '[' + m.content + ']' }}", "[{{ m.content }}]"])
+def test_parts_are_joined_for_templates_that_know_none(text):
+    text = "{% for m in messages %}" + text + "{% endfor %}"
+    assert render(text, [{"role": "user", "content": PARTS}]) == "[ab]"
+    assert render(text, [{"role": "user", "content": ["a", "b"]}]) == "[ab]"
+    with pytest.raises(ChatTemplateError, match=r"message 0: .* no text \(image_url\)"):
+        render(text, [{"role": "user", "content": [*PARTS, {"type": "image_url", "image_url": "x"}]}])
+
+
+def test_parts_stay_for_templates_that_know_them():
+    text = "{% for m in messages %}{% for p in m.content %}<{{ p.text }}>{% endfor %}{% endfor %}"
+    assert render(text, [{"role": "user", "content": PARTS}]) == "<a><b>"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
 import tempfile
 from collections.abc import Generator
@@ -13,6 +12,7 @@ from typing import Any, cast
 
 from onnxgen.errors import ModelFileError
 from onnxgen.foundations.json_text import json_kind, parse_json
+from onnxgen.foundations.work_folders import ASIDE, OLD, PARTIAL, remove_leftovers, work_folder
 
 _LFS_POINTER = b"version https://git-lfs"
 
@@ -150,7 +150,7 @@ def atomic_directory(target: Path) -> Generator[Path]:
     """Yield a new folder beside ``target`` that takes its place when the block ends without an error.
 
     Until then ``target`` is as it was; after an error, an interrupt included, it still is, and nothing is
-    left behind.
+    left behind. What a process that was killed left behind is removed first.
 
     Raises:
         ModelFileError: ``target`` is a file.
@@ -158,31 +158,26 @@ def atomic_directory(target: Path) -> Generator[Path]:
     if target.is_file():
         raise ModelFileError(f"{target} is a file, expected a folder or nothing; choose another name")
     target.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
-    try:
+    remove_leftovers(target)
+    with work_folder(target, PARTIAL) as work:
         yield work
         work.chmod(0o777 & ~_umask())
         if target.exists():
             _swap(work, target)
         else:
             work.replace(target)
-    except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
-        raise
 
 
 def _swap(work: Path, target: Path) -> None:
-    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
-    old = aside / "old"
-    try:
-        target.replace(old)
-        work.replace(target)
-    except BaseException:
-        if old.exists() and not target.exists():
-            old.replace(target)  # if even this fails, the old folder stays where it is
-        shutil.rmtree(aside, ignore_errors=True)
-        raise
-    shutil.rmtree(aside, ignore_errors=True)
+    with work_folder(target, ASIDE) as aside:
+        old = aside / OLD
+        try:
+            target.replace(old)
+            work.replace(target)
+        except BaseException:
+            if old.exists() and not target.exists():
+                old.replace(target)
+            raise
 
 
 @contextlib.contextmanager

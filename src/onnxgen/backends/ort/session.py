@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -41,7 +42,7 @@ class OrtSession:
     ) -> None:
         self.path = path
         options.add_session_config_entry(
-            "session.model_external_initializers_file_folder_path", str(data_folder)
+            "session.model_external_initializers_file_folder_path", _utf8(data_folder)
         )
         try:
             self._session = ort.InferenceSession(
@@ -87,7 +88,21 @@ class OrtSession:
     def _error(self, what: str, cause: Exception) -> BackendError:
         if isinstance(cause, MemoryError):
             return BackendError(f"{what} {self.path} failed: out of memory")
-        return BackendError(f"{what} {self.path} failed in ONNX Runtime: {cause}")
+        return BackendError(f"{what} {self.path} failed in ONNX Runtime: {str(cause).strip()}")
+
+
+def _utf8(folder: Path) -> str:
+    """A path whose UTF-8 form is its name on disk, whatever Python takes the encoding of file names for.
+
+    Raises:
+        BackendError: There is none.
+    """
+    try:
+        return os.fsencode(folder).decode("utf-8")
+    except UnicodeDecodeError as cause:
+        raise BackendError(
+            f"{folder}: ONNX Runtime opens files by UTF-8 names only; give the folder a name in UTF-8"
+        ) from cause
 
 
 def to_ort_value(array: npt.NDArray[Any], onnx_type: int) -> ort.OrtValue:

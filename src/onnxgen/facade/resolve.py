@@ -54,6 +54,9 @@ def resolve_model(
         BuildError: The checkpoint cannot be built.
         ModelFileError: A file of the checkpoint is missing or broken.
     """
+    from onnxgen.builder.options import BuildOptions
+
+    BuildOptions.from_extra(precision)  # a wrong precision is told at once, also where nothing is built
     model = os.fsdecode(model) if isinstance(model, bytes) else model
     path = _existing(model)
     if path is not None:
@@ -88,7 +91,7 @@ def _from_name(name: str, config: RuntimeConfig, precision: str, progress: Progr
     from onnxgen.catalog import local_items, pull
     from onnxgen.catalog.references import parse_reference
 
-    options = BuildOptions.from_extra(precision)  # before fetching: a wrong precision is told at once
+    options = BuildOptions.from_extra(precision)
     kept = parse_reference(name).name
     folder = model_folder(config.cache_dir, kept, precision)
     here = any(item.name == kept for item in local_items(config.cache_dir) if item.path != folder)

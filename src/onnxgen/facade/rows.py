@@ -91,11 +91,16 @@ def split_rows(tokens: npt.ArrayLike | Tensor, num_rows: int) -> Int64Array:
         OptionError: There are none, or they do not divide into rows.
         TokenIdError: They are no integers.
     """
-    array: npt.NDArray[Any] = np.asarray(tokens)
+    try:
+        array: npt.NDArray[Any] = np.asarray(tokens)
+    except ValueError as cause:
+        raise OptionError(
+            "rows of tokens must be equally long; pad the shorter ones at their beginning, as Tokenizer.encode_batch does"
+        ) from cause
     if array.size == 0:
         raise OptionError("no tokens were given; there is nothing to append")
     if array.dtype.kind not in "iu":
-        raise TokenIdError(f"token ids must be integers, got {array.dtype}")
+        raise TokenIdError(f"token ids must be integers, got {tokens!r:.60}")
     if array.ndim > 2 or array.ndim == 0:
         raise OptionError(f"tokens must be [n] or [batch_size, n], got shape {array.shape}")
     if (array.shape[0] != num_rows) if array.ndim == 2 else (array.size % num_rows):

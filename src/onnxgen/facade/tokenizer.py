@@ -208,7 +208,7 @@ class TokenizerStream:
 def _integers(ids: npt.ArrayLike | Tensor) -> npt.NDArray[Any]:
     array: npt.NDArray[Any] = np.asarray(ids)
     if array.size and array.dtype.kind not in "iu":
-        raise TokenIdError(f"token ids must be integers, got {array.dtype}")
+        raise TokenIdError(f"token ids must be integers, got {ids!r:.60}")
     return array
 
 

@@ -25,6 +25,8 @@ from jinja2.utils import Namespace
 from onnxgen.preprocess.template_limits import Budget, current_budget
 
 _WIDTH_FILTERS = frozenset({"batch", "center", "indent", "round", "slice", "tojson", "truncate", "wordwrap"})
+_SLOW_FILTERS = {"wordwrap": 100, "urlize": 100}
+"""How much longer than others these may take for each character, where nothing can interrupt them."""
 _WIDTH_METHODS = frozenset({"center", "expandtabs", "ljust", "rjust", "zfill"})
 
 
@@ -186,6 +188,8 @@ def _limited_filter(name: str, function: Callable[..., Any]) -> Callable[..., An
         budget.check_size(sum(budget.measure(value) for value in values))
         if name in _WIDTH_FILTERS:
             budget.check_width(*values[1:])
+        elif name in _SLOW_FILTERS:
+            budget.check_size(_SLOW_FILTERS[name] * sum(budget.measure(value) for value in values))
         elif name == "format":
             budget.check_format(str(values[0]), values[1:])
         elif name == "replace" and len(values) >= 3:

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnxgen.errors import TokenIdError, TokenizerError
+from onnxgen.errors import OptionError, TokenIdError, TokenizerError
 from onnxgen.foundations.files import check_file, is_present, read_json
 from onnxgen.preprocess.tokenizer_settings import TokenizerSettings, read_tokenizer_settings
 
@@ -118,6 +118,9 @@ class Tokenizer:
                 ``tokenizer.json``, or, where that adds nothing, ``add_bos_token`` and ``add_eos_token``.
             parse_special: With False the text of special tokens (``<|im_end|>`` and the like) is encoded as
                 the text it is. Added tokens that are not special are found in either case.
+
+        Raises:
+            OptionError: It is no text.
         """
         return self.encode_batch([text], add_special_tokens=add_special_tokens, parse_special=parse_special)[
             0
@@ -233,7 +236,9 @@ def _missing_message(folder: Path) -> str:
     )
 
 
-def _without_surrogates(text: str) -> str:
+def _without_surrogates(text: object) -> str:
+    if not isinstance(text, str):
+        raise OptionError(f"only text can be encoded, got {text!r:.60}")
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -55,9 +55,21 @@ def test_malformed_references_are_refused(source):
 @pytest.mark.parametrize(
     "source", ["", "nothing", "../../etc", "/abs", "C:\\x", "https://host/x.gguf", "a\0b"]
 )
-def test_other_words_are_no_paths(source):
+def test_other_words_are_no_paths(source, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where nothing of the kind is
     with pytest.raises(
         ModelNotFoundError,
         match=r"neither a file or folder here nor a name of the catalog \(smollm2, gemma3-270m\)",
     ):
+        parse_reference(source)
+
+
+def test_what_is_here_already_need_not_be_fetched(tmp_path):
+    with pytest.raises(ModelNotFoundError, match="is on this machine already"):
+        parse_reference(str(tmp_path))
+
+
+@pytest.mark.parametrize("source", ["", " ", "a\0b", "x" * 5000, "~nobody-of-that-name"])
+def test_what_cannot_be_a_path_is_an_unknown_name(source):
+    with pytest.raises(ModelNotFoundError, match="nor a name of the catalog"):
         parse_reference(source)

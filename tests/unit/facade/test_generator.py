@@ -429,3 +429,14 @@ def test_input_ids_may_come_as_named_tensors(folder):
     g.set_inputs({"input_ids": [1, 2]})
     g.snapshot_state()
     assert g.token_count() == 2
+
+
+@pytest.mark.parametrize("length", ["x", 1.5, None])
+def test_a_rewind_to_no_number_changes_nothing(folder, length):
+    run = generator(folder)
+    run.append_tokens([5, 6, 7])
+    with pytest.raises(TypeError):
+        run.rewind_to(length)
+    assert run.get_sequence(0).tolist() == [5, 6, 7]
+    run.generate_next_token()
+    assert run.token_count() == 4

@@ -213,3 +213,8 @@ def test_paths_may_be_bytes(tmp_path, config):
 def test_paths_need_not_be_text(tmp_path, config):
     folder = write_model_folder(tmp_path / os.fsdecode(b"a\xffb"))
     assert resolve_model(folder, config=config) == folder
+
+
+def test_a_wrong_precision_is_told_where_nothing_is_built_too(tmp_path, config):
+    with pytest.raises(OptionError, match="precision is 'int3'"):
+        resolve_model(write_model_folder(tmp_path / "model"), config=config, precision="int3")

@@ -196,6 +196,8 @@ def double(start, step, end="{{ ns.x }}"):
         "{% for i in range(99999) %}" + "{{ messages | tojson }}" * 50 + "{% endfor %}",
         "{% for x in [[1]] recursive %}{{ loop([[1]]) }}{% endfor %}",
         "{% set s = 'a' * 1000000 %}{{ s.translate({97: 'b' * 1000000}) }}",
+        "{{ ('x' * 1000000) | wordwrap(1) }}",
+        "{{ ('x' * 1000000) | urlize }}",
     ],
 )  # fmt: skip
 def test_resource_bombs_are_stopped(text):

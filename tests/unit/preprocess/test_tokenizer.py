@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onnxgen.errors import TokenIdError, TokenizerError
+from onnxgen.errors import OptionError, TokenIdError, TokenizerError
 from onnxgen.preprocess.tokenizer import Tokenizer
 from tiny_tokenizer import BOS, EOS, PAD, VOCAB_SIZE, write_tokenizer
 
@@ -272,3 +272,9 @@ def test_files_whose_content_is_gone_are_not_taken_for_absent(folder, tmp_path):
     (tmp_path / "tokenizer_config.json").symlink_to("blobs/def")
     with pytest.raises(TokenizerError, match=r"tokenizer_config\.json is a link to"):
         Tokenizer.from_folder(tmp_path)
+
+
+@pytest.mark.parametrize("text", [5, None, b"x", ["a"]])
+def test_only_text_is_encoded(tokenizer, text):
+    with pytest.raises(OptionError, match="only text can be encoded, got"):
+        tokenizer.encode(text)

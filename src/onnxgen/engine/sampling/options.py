@@ -99,7 +99,7 @@ def check_integer(name: str, value: object, *, low: int, high: int | None = None
     if isinstance(value, bool) or not isinstance(value, int):
         raise OptionError(f"{name} must be an integer {between}, got {value!r}")
     if value < low or (high is not None and value > high):
-        raise OptionError(f"{name} must be {between}, got {value}")
+        raise OptionError(f"{name} must be {between.removeprefix('of ')}, got {value}")
     return value
 
 

@@ -14,7 +14,7 @@ from onnxgen.engine.sampling.options import (
     check_number,
     check_repetition_penalty,
 )
-from onnxgen.errors import CapabilityError, OptionError
+from onnxgen.errors import CapabilityError, MetadataError, OptionError
 from onnxgen.facade.params import sampling_from_search
 from onnxgen.foundations.suggest import did_you_mean
 from onnxgen.metadata.model_spec import SearchDefaults
@@ -113,13 +113,19 @@ def sampling_for(
 
     Raises:
         CapabilityError: The model folder asks for beams.
+        MetadataError: One of its defaults is out of range.
     """
     if search.num_beams > 1:
         raise CapabilityError(
             f"the model folder asks for num_beams={search.num_beams}; this version has no beam search, "
             "set search.num_beams to 1 in its genai_config.json"
         )
-    defaults = sampling_from_search(search)
+    try:
+        defaults = sampling_from_search(search)
+    except OptionError as cause:
+        raise MetadataError(
+            f"the model folder's defaults for search: {cause}; mend its genai_config.json"
+        ) from cause
     asked = {
         name: value
         for name in ("temperature", "top_k", "top_p", "repetition_penalty", "seed")

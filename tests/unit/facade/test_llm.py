@@ -9,6 +9,7 @@ from onnxgen.errors import (
     BackendError,
     ChatTemplateError,
     ContextLengthError,
+    MetadataError,
     OptionError,
     TokenizerError,
 )
@@ -325,3 +326,12 @@ def test_template_variables_are_checked(folder, variables, message):
         open_llm(folder, fake_backend()).chat(
             [{"role": "user", "content": "x"}], template_variables=variables
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("temperature", -1.0), ("top_p", 5.0), ("repetition_penalty", 0.0)]
+)
+def test_wrong_defaults_are_the_folders_fault(tmp_path, name, value):
+    folder = write_model_folder(tmp_path / "model", do_sample=True, **{name: value})
+    with pytest.raises(MetadataError, match=f"the model folder's defaults for search: {name} must be"):
+        open_llm(folder, fake_backend()).generate("x")

@@ -130,7 +130,7 @@ class Generation:
         if token in self._eos_ids and not request.ignore_eos:
             self.finish(index)
             return TokenEvent(index, token, "stop", is_eos=True)
-        self._batch.extend(index, [token])
+        self._batch.append(index, token)
         self._produced[index] += 1
         full = self._batch.length(index) == self._batch.max_tokens
         if full or self._produced[index] == request.max_new_tokens:

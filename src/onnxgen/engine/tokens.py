@@ -23,6 +23,11 @@ class TokenBuffer:
     def __len__(self) -> int:
         return self._length
 
+    @property
+    def last(self) -> int:
+        """The last id; there must be one."""
+        return int(self._data[self._length - 1])
+
     def view(self) -> npt.NDArray[np.int64]:
         """The ids, int64 ``[len]``: a view that the next change may invalidate."""
         return self._data[: self._length]
@@ -36,6 +41,14 @@ class TokenBuffer:
             self._data = grown
         self._data[self._length : end] = ids
         self._length = end
+
+    def append(self, token: int) -> None:
+        """Append one id: what `extend` does, without an array in between."""
+        if self._length == self._data.shape[0]:
+            self.extend([token])
+            return
+        self._data[self._length] = token
+        self._length += 1
 
     def truncate(self, length: int) -> None:
         """Keep the first ``length`` ids."""

@@ -64,7 +64,7 @@ class Generator:
             eos_ids=spec.tokens.eos,
         )
         self._rows = [Row() for _ in range(search.batch_size)]
-        self._next_tokens: Int32Array | None = None
+        self._next_tokens: list[int] | None = None
         self._done = False
         self._has_logits = False
         self._terminated = False
@@ -139,7 +139,7 @@ class Generator:
         with self._guard:
             if self._next_tokens is None:
                 raise StateError("no token was generated yet; call generate_next_token first")
-            return self._next_tokens.copy()
+            return np.array(self._next_tokens, np.int32)
 
     def get_sequence(self, index: int) -> Int32Array:
         """All tokens of a row, int32 ``[token_count]``: prompt, padding as it was given, and answer.
@@ -309,21 +309,20 @@ class Generator:
 
     def _commit(self, chosen: Mapping[int, int]) -> None:
         """Take the step's tokens over; nothing below raises half way."""
-        eos = set(self._spec.tokens.eos)
-        pad = self._spec.tokens.pad
-        filler = pad if pad is not None else (self._spec.tokens.eos or (0,))[0]
+        special = self._spec.tokens
+        filler = special.pad if special.pad is not None else (special.eos or (0,))[0]
         tokens = [chosen.get(i, filler) for i in range(self._num_rows)]
         for i, token in chosen.items():
-            if token in eos:
+            if token in special.eos:
                 self._rows[i].finish()
-        self._next_tokens = np.array(tokens, np.int32)
+        self._next_tokens = tokens
         self._done = all(row.eos_at is not None for row in self._rows)
         if self._done:
             return  # what ended the last rows is not part of any sequence
         for i, row in enumerate(self._rows):
             row.add(tokens[i])
             if row.eos_at is None:
-                self._batch.extend(i, [tokens[i]])
+                self._batch.append(i, tokens[i])
 
     def _check_open(self) -> None:
         if not self._release.alive:

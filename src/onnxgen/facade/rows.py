@@ -68,7 +68,7 @@ class Row:
 
     def add(self, token: int) -> None:
         """Append a generated token."""
-        self._seen.extend([token])
+        self._seen.append(token)
 
     def finish(self) -> None:
         """The next token ends the row."""

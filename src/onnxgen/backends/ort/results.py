@@ -16,7 +16,7 @@ from onnxgen.backends.ort.ports import Ports
 from onnxgen.backends.ort.session import OrtSession
 from onnxgen.foundations.reused_arrays import ReusedArrays
 
-_KEPT_LOGITS = 1 << 18  # elements, 1 MiB
+_COPIED_LOGITS = 1 << 18  # elements, 1 MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,8 @@ class StepResults:
 class BoundOutputs:
     """The logits and hidden states of one binding, on whose inputs and caches it is called.
 
-    Few logits go through an array that stays bound, because binding a new one costs a decode step more than
-    copying a row or two. Many are written where the caller wants them.
+    Repeated decode steps hand out the very array that is bound, and bind another one only while somebody
+    holds on to the last result.
 
     Args:
         session: The session of ``binding``.
@@ -90,9 +90,11 @@ class BoundOutputs:
     ) -> None:
         self._session, self._binding, self._ports, self._computed = session, binding, ports, computed
         self._want_hidden_states = want_hidden_states
-        self._kept: Float32Array | None = None
-        self._given = ReusedArrays()
-        self._whole = False  # whether the kept logits are the whole output of a step
+        self._arrays = ReusedArrays()
+        # what the logits are bound to: held as long as it is bound
+        self._bound: Float32Array | None = None
+        self._address, self._shape = 0, (0, 0)
+        self._whole = False  # whether the last logits were the whole output of a step
 
     def run(self, wanted: WantedRows, results: StepResults) -> None:
         """Run and fill in the wanted rows.
@@ -122,32 +124,45 @@ class BoundOutputs:
     @property
     def can_run_again(self) -> bool:
         """Whether the last run left everything bound for another one with the same rows wanted."""
-        return self._kept is not None and not self._want_hidden_states and self._whole
+        return self._bound is not None and not self._want_hidden_states and self._whole
 
     def run_again(self) -> Float32Array:
-        """Run with what is bound; returns the logits, float32 ``[wanted, vocab]``.
+        """Run with what is bound; returns the logits, float32 ``[wanted, vocab]``, the caller's to keep.
 
         Raises:
             BackendError: ONNX Runtime failed.
         """
-        assert self._kept is not None
+        logits = self._bind(self._free_array(self._shape))
         self._session.run(self._binding)
-        logits = self._given.take(self._kept.shape)
-        logits[...] = self._kept
         return logits
 
     def _bind_logits(self, wanted: WantedRows, results: StepResults) -> Float32Array:
         """Bind the array that the logits of this run are written to."""
         shape = (wanted.results.size, results.logits.shape[1])
         self._whole = wanted.whole
-        if shape[0] * shape[1] > _KEPT_LOGITS:
-            target = results.logits if wanted.whole else np.empty(shape, np.float32)
-            self._kept = None
-        elif self._kept is not None and self._kept.shape == shape:
-            return self._kept
-        else:
-            target = self._kept = np.empty(shape, np.float32)
-        self._binding.bind_ortvalue_output(self._ports.logits, ort.OrtValue.ortvalue_from_numpy(target[None]))
+        # few logits are copied, since binding another array takes longer
+        direct = wanted.whole and shape[0] * shape[1] > _COPIED_LOGITS
+        return self._bind(results.logits if direct else self._free_array(shape))
+
+    def _free_array(self, shape: tuple[int, int]) -> Float32Array:
+        """An array that nobody holds: the bound one, if the caller has dropped it."""
+        self._bound = None
+        return self._arrays.take(shape)
+
+    def _bind(self, target: Float32Array) -> Float32Array:
+        address: int = target.__array_interface__["data"][0]
+        if address != self._address or target.shape != self._shape:
+            # by address, and not as a value, which would itself hold the array
+            self._binding.bind_output(
+                self._ports.logits,
+                device_type="cpu",
+                device_id=0,
+                element_type=np.float32,
+                shape=[1, *target.shape],
+                buffer_ptr=address,
+            )
+            self._address, self._shape = address, (target.shape[0], target.shape[1])
+        self._bound = target
         return target
 
 

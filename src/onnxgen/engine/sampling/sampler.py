@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -60,8 +61,8 @@ class Sampler:
 
     def _choose(self, row: npt.NDArray[np.float32], options: SamplingOptions, history: TokenArray) -> int:
         row = self._process(row, options, history)
-        best = int(np.argmax(row))  # the first maximum, or the first NaN
-        if not np.isfinite(row[best]):
+        best = int(row.argmax())  # the first maximum, or the first NaN
+        if not math.isfinite(row[best]):
             raise BackendError(
                 f"the model returned {row[best]} as the best logit (token {best}) after {len(history)} tokens; "
                 "it is numerically broken on this backend"

@@ -87,6 +87,7 @@ def _build(
     with atomic_directory(output) as folder:
         generation = _write_tokenizer(source, folder)
         tokens = _special_tokens(source, generation, folder)
+        tokens.check(spec.vocab, where=str(source.path))
         formats = _write_model(source, folder, spec, options, progress, tied=tied, total=needed)
         _write_json(folder / GENAI_CONFIG, genai_config(spec, tokens, generation, filename=MODEL))
         _write_yaml(

@@ -32,6 +32,24 @@ class SpecialTokenIds:
         named = {"bos_token_id": self.bos, "eos_token_id": list(self.eos), "pad_token_id": self.pad}
         return {key: value for key, value in named.items() if value is not None}
 
+    def check(self, vocab: int, *, where: str) -> None:
+        """Refuse ids that the model has no logits for.
+
+        Raises:
+            CheckpointError: Naming the id and the size of the vocabulary.
+        """
+        named = (
+            ("bos_token_id", self.bos),
+            *(("eos_token_id", i) for i in self.eos),
+            ("pad_token_id", self.pad),
+        )
+        for name, id_ in named:
+            if id_ is not None and not 0 <= id_ < vocab:
+                raise CheckpointError(
+                    f"{where}: {name} {id_} is outside the model's vocabulary of {vocab} tokens; "
+                    "mend it in generation_config.json or config.json"
+                )
+
 
 def from_folder(
     config: Mapping[str, Any], generation: Mapping[str, Any], tokenizer: Mapping[str, int], *, where: str

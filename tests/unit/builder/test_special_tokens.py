@@ -47,3 +47,22 @@ def test_gguf_ends_include_the_control_tokens_that_end_turns() -> None:
         "eos_token_id": [1, 4, 3, 5],
         "pad_token_id": 1,
     }
+
+
+@pytest.mark.parametrize(
+    ("tokens", "name"),
+    [
+        (SpecialTokenIds(bos=0, eos=(1, 10), pad=1), "eos_token_id 10"),
+        (SpecialTokenIds(bos=-1, eos=(1,), pad=1), "bos_token_id -1"),
+        (SpecialTokenIds(bos=None, eos=(1,), pad=99), "pad_token_id 99"),
+    ],
+)
+def test_ids_without_logits_are_refused(tokens: SpecialTokenIds, name: str) -> None:
+    with pytest.raises(
+        CheckpointError, match=f"model: {name} is outside the model's vocabulary of 10 tokens"
+    ):
+        tokens.check(10, where="model")
+
+
+def test_ids_at_both_ends_of_the_vocabulary_are_fine() -> None:
+    SpecialTokenIds(bos=0, eos=(9,), pad=9).check(10, where="model")

@@ -10,7 +10,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from contestants import NAMES, PEER, open_contestant
+from contestants import NAMES, PEER, InOwnProcess
 from measuring import Series, conditions, folder_megabytes, interleaved, prompt_ids, save
 
 from onnxgen.metadata import load_model_spec
@@ -40,18 +40,21 @@ def main() -> None:
     args = _arguments()
     vocab_size = load_model_spec(args.model).vocab_size
     names = args.contestants.split(",")
-    opened = {name: open_contestant(name, args.model, args.threads) for name in names}
+    opened = {name: InOwnProcess(name, args.model, args.threads) for name in names}
+    pids = [one.pid for one in opened.values()]
     results: dict[str, dict[str, Series]] = {}
     for length in args.prefill:
         ids = prompt_ids(length, vocab_size)
         runs = {name: functools.partial(one.prefill, ids) for name, one in opened.items()}
-        results[f"prefill {length}"] = interleaved(runs, rounds=args.rounds)
+        results[f"prefill {length}"] = interleaved(runs, rounds=args.rounds, pids=pids)
         _print(f"prefill {length}", results)
     for length in args.decode:
         ids = prompt_ids(length, vocab_size)
         runs = {name: functools.partial(one.decode, ids, args.new) for name, one in opened.items()}
-        results[f"decode @{length}"] = interleaved(runs, rounds=args.rounds)
+        results[f"decode @{length}"] = interleaved(runs, rounds=args.rounds, pids=pids)
         _print(f"decode @{length}", results)
+    for one in opened.values():
+        one.close()
     save(args.json, _report(args, results))
 
 

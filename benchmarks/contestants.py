@@ -2,13 +2,16 @@
 
 Each contestant has ``prefill(ids)``, tokens per second from a prompt to its first token, and
 ``decode(ids, new_tokens)``, tokens per second after it. Caches are made outside of the measured time.
+Contestants live in processes of their own, so that no one's threads and memory get in another's way.
 """
 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import time
 from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -128,6 +131,50 @@ def open_contestant(name: str, folder: Path, threads: int) -> Contestant:
     import onnxruntime_genai
 
     return GeneratorLoop(onnxruntime_genai, folder, threads)
+
+
+class InOwnProcess:
+    """A contestant in a child process; calls are passed on to it.
+
+    Attributes:
+        pid: The child's process id.
+    """
+
+    def __init__(self, name: str, folder: Path, threads: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, name, folder, threads), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._pipe.recv()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    def prefill(self, ids: Sequence[int]) -> float:
+        return self._call("prefill", ids)
+
+    def decode(self, ids: Sequence[int], new_tokens: int) -> float:
+        return self._call("decode", ids, new_tokens)
+
+    def close(self) -> None:
+        """End the child process."""
+        self._pipe.close()
+        self._process.join()
+
+    def _call(self, task: str, *arguments: Any) -> float:
+        self._pipe.send((task, arguments))
+        return self._pipe.recv()
+
+
+def _serve(pipe: Connection, name: str, folder: Path, threads: int) -> None:
+    contestant = open_contestant(name, folder, threads)
+    pipe.send("ready")
+    while True:
+        try:
+            task, arguments = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(getattr(contestant, task)(*arguments))
 
 
 PEER = "genai"

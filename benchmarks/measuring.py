@@ -37,15 +37,27 @@ def _machine_seconds() -> float:
     return sum(fields[:3] + fields[5:7]) / os.sysconf("SC_CLK_TCK")
 
 
-def _own_seconds() -> float:
+def _own_seconds(pids: Sequence[int]) -> float:
+    """CPU seconds of this process, of its children that ended, and of the living ones with these ids."""
     times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    total = times.user + times.system + times.children_user + times.children_system
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return total
 
 
 class Watch:
-    """Measures CPUs that other processes took inside the ``with`` block; 0 where /proc does not tell."""
+    """Measures CPUs that other processes took inside the ``with`` block; 0 where /proc does not tell.
+
+    Args:
+        pids: Living child processes that belong to the measurement.
+    """
 
     foreign_cpus = 0.0
+
+    def __init__(self, pids: Sequence[int] = ()) -> None:
+        self._pids = pids
 
     def __enter__(self) -> Self:
         self._start = time.perf_counter(), self._foreign()
@@ -57,9 +69,8 @@ class Watch:
         started, before = self._start
         self.foreign_cpus = max(0.0, self._foreign() - before) / max(time.perf_counter() - started, 1e-9)
 
-    @staticmethod
-    def _foreign() -> float:
-        return _machine_seconds() - _own_seconds() if sys.platform == "linux" else 0.0
+    def _foreign(self) -> float:
+        return _machine_seconds() - _own_seconds(self._pids) if sys.platform == "linux" else 0.0
 
 
 def wait_until_idle(*, longest_s: float = 8.0, busy_cpus: float = 0.15) -> None:
@@ -85,12 +96,17 @@ class Series:
 
 
 def interleaved(
-    contestants: Mapping[str, Callable[[], float]], *, rounds: int, limit: float = QUIET_LIMIT
+    contestants: Mapping[str, Callable[[], float]],
+    *,
+    rounds: int,
+    limit: float = QUIET_LIMIT,
+    pids: Sequence[int] = (),
 ) -> dict[str, Series]:
     """Run all contestants in turns, A B A B, after one unmeasured turn each.
 
     A round in which other processes took more than ``limit`` CPUs beside any contestant is repeated, at most
-    once for each round asked for; then the quietest rounds are kept.
+    once for each round asked for; then the quietest rounds are kept. ``pids`` are child processes that the
+    contestants live in.
     """
     for run in contestants.values():
         run()
@@ -99,7 +115,7 @@ def interleaved(
         attempt: dict[str, tuple[float, float]] = {}
         for name, run in contestants.items():
             wait_until_idle()
-            with Watch() as watch:
+            with Watch(pids) as watch:
                 value = run()
             attempt[name] = value, watch.foreign_cpus
         attempts.append(attempt)

@@ -102,7 +102,7 @@ def interleaved(
     limit: float = QUIET_LIMIT,
     pids: Sequence[int] = (),
 ) -> dict[str, Series]:
-    """Run all contestants in turns, A B A B, after one unmeasured turn each.
+    """Run all contestants in turns, A B C, B C A, after one unmeasured turn each, so that each is first as often.
 
     A round in which other processes took more than ``limit`` CPUs beside any contestant is repeated, at most
     once for each round asked for; then the quietest rounds are kept. ``pids`` are child processes that the
@@ -111,12 +111,14 @@ def interleaved(
     for run in contestants.values():
         run()
     attempts: list[dict[str, tuple[float, float]]] = []
-    for _ in range(2 * rounds):
+    names = list(contestants)
+    for number in range(2 * rounds):
         attempt: dict[str, tuple[float, float]] = {}
-        for name, run in contestants.items():
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
             wait_until_idle()
             with Watch(pids) as watch:
-                value = run()
+                value = contestants[name]()
             attempt[name] = value, watch.foreign_cpus
         attempts.append(attempt)
         if sum(_noise(a) <= limit for a in attempts) >= rounds:

@@ -147,7 +147,7 @@ def exact_text(smollm2_fp32: Path) -> list[np.ndarray]:
 @pytest.mark.parametrize(
     ("options", "bound"),
     [
-        # the file's own 4-bit blocks: what is left is the rounding of the embedding and of activations
+        # the file's own blocks: what is left is the rounding of activations, where the backend rounds them
         pytest.param(BuildOptions(), 0.005, id="carried over"),
         # rounding to 15 symmetric levels: about 9 % of each block's spread, 30 layers deep
         pytest.param(BuildOptions(requantize=True), 0.4, id="requantized"),

@@ -27,20 +27,13 @@ class BatchedPlan:
 
     def __init__(self, loaded: LoadedDecoder) -> None:
         prepared = loaded.prepared
+        self._loaded = loaded
         self._session = loaded.session
         self._ports = prepared.ports
         self._rows = prepared.rows
         self._vocab_size = loaded.vocab_size
         self._switch_length = loaded.switch_length
-        self._memory_limit_mb = loaded.memory_limit_mb
-        self._capabilities = Capabilities(
-            ragged=False,
-            paged=False,
-            rewind=True,
-            copy_blocks=True,
-            hidden_states=prepared.ports.hidden_states is not None,
-            max_context=loaded.max_context,
-        )
+        self._capabilities = loaded.capabilities(ragged=False)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -49,13 +42,7 @@ class BatchedPlan:
 
     def create_cache(self, *, num_seqs: int, num_tokens: int) -> SlotCache:
         """Allocate ``num_seqs`` slots of ``num_tokens`` positions."""
-        return SlotCache(
-            self._ports.states,
-            num_slots=num_seqs,
-            capacity=num_tokens,
-            limit_mb=self._memory_limit_mb,
-            owner=self,
-        )
+        return self._loaded.slot_cache(num_slots=num_seqs, capacity=num_tokens, owner=self)
 
     def repeat(self, step: Step, cache: KVCache) -> StepOutput | None:
         """No step is known beforehand here."""

@@ -100,14 +100,7 @@ class DensePlan:
         self._switch_length = loaded.switch_length
         self._memory_limit_mb = loaded.memory_limit_mb
         recurrent = any(s.kind is StateKind.FIXED for s in prepared.ports.states)
-        self._capabilities = Capabilities(
-            ragged=False,
-            paged=False,
-            rewind=not recurrent,
-            copy_blocks=not recurrent,
-            hidden_states=prepared.ports.hidden_states is not None,
-            max_context=loaded.max_context,
-        )
+        self._capabilities = loaded.capabilities(ragged=False, rewindable=not recurrent)
 
     @property
     def capabilities(self) -> Capabilities:

@@ -20,21 +20,14 @@ class PackedPlan:
 
     def __init__(self, loaded: LoadedDecoder) -> None:
         prepared = loaded.prepared
+        self._loaded = loaded
         self._session = loaded.session
         self._ports = prepared.ports
         self._rows = prepared.rows
         self._padding_limit = prepared.padding_limit
         self._vocab_size = loaded.vocab_size
         self._switch_length = loaded.switch_length
-        self._memory_limit_mb = loaded.memory_limit_mb
-        self._capabilities = Capabilities(
-            ragged=True,
-            paged=False,
-            rewind=True,
-            copy_blocks=True,
-            hidden_states=prepared.ports.hidden_states is not None,
-            max_context=loaded.max_context,
-        )
+        self._capabilities = loaded.capabilities(ragged=True)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -43,13 +36,7 @@ class PackedPlan:
 
     def create_cache(self, *, num_seqs: int, num_tokens: int) -> SlotCache:
         """Allocate ``num_seqs`` slots of ``num_tokens`` positions."""
-        return SlotCache(
-            self._ports.states,
-            num_slots=num_seqs,
-            capacity=num_tokens,
-            limit_mb=self._memory_limit_mb,
-            owner=self,
-        )
+        return self._loaded.slot_cache(num_slots=num_seqs, capacity=num_tokens, owner=self)
 
     def execute(self, step: Step, cache: KVCache) -> StepOutput:
         """Run a checked step.

@@ -8,6 +8,7 @@ from typing import Protocol
 from onnxgen.backends.base import Capabilities, KVCache, Step, StepOutput
 from onnxgen.backends.ort.prepare import Prepared
 from onnxgen.backends.ort.session import OrtSession
+from onnxgen.backends.ort.slots import SlotCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,32 @@ class LoadedDecoder:
     max_context: int
     switch_length: int | None
     memory_limit_mb: int | None
+
+    def capabilities(self, *, ragged: bool, rewindable: bool = True) -> Capabilities:
+        """What a plan offers that keeps every sequence in one slot.
+
+        Args:
+            ragged: Whether one call takes sequences with different numbers of new tokens.
+            rewindable: Whether the cache is kept by position, so that it can be rewound and copied.
+        """
+        return Capabilities(
+            ragged=ragged,
+            paged=False,
+            rewind=rewindable,
+            copy_blocks=rewindable,
+            hidden_states=self.prepared.ports.hidden_states is not None,
+            max_context=self.max_context,
+        )
+
+    def slot_cache(self, *, num_slots: int, capacity: int, owner: Plan) -> SlotCache:
+        """Allocate ``num_slots`` contiguous slots of ``capacity`` positions for a plan."""
+        return SlotCache(
+            self.prepared.ports.states,
+            num_slots=num_slots,
+            capacity=capacity,
+            limit_mb=self.memory_limit_mb,
+            owner=owner,
+        )
 
 
 class Plan(Protocol):

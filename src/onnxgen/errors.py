@@ -9,12 +9,17 @@
     │   ├── CheckpointError      a Hugging Face folder or GGUF file cannot be read
     │   │   └── UnsupportedArchitectureError
     │   ├── MetadataError        genai_config.json or inference_metadata.yaml is wrong
-    │   └── TokenizerError       tokenizer files are wrong or of an unknown kind
+    │   ├── TokenizerError       tokenizer files are wrong or of an unknown kind
+    │   └── InvalidGraphError    an ONNX graph breaks the rules of the format
     ├── BuildError               a checkpoint cannot be turned into a model folder
     ├── ChatTemplateError        a template is missing, refused or fails to render
     ├── CapabilityError          a model or a request needs what the backend cannot do
+    │   └── UnsupportedOperatorError   no execution provider runs a node
     ├── BackendError             a backend failed to load or to execute
-    │   └── StepError            a step breaks the contract between engine and backend
+    │   ├── StepError            a step breaks the contract between engine and backend
+    │   └── KernelError          a node of a graph failed while it ran
+    ├── FeedError                inputs or output names of a run do not fit the model
+    ├── RunCancelledError        a run was told to stop
     ├── TokenIdError             a token id is outside the vocabulary
     ├── ContextLengthError       a prompt or a request does not fit the context
     └── StateError               a call does not fit the state of the object
@@ -66,6 +71,10 @@ class TokenizerError(ModelFileError):
     """Tokenizer files are missing, broken or of an unknown kind."""
 
 
+class InvalidGraphError(ModelFileError):
+    """An ONNX graph breaks the rules of the format; the message has every defect found, and where."""
+
+
 class BuildError(OnnxgenError, ValueError):
     """A checkpoint cannot be turned into a model folder as asked."""
 
@@ -78,12 +87,28 @@ class CapabilityError(OnnxgenError, RuntimeError):
     """A model or a request needs something that the backend cannot do."""
 
 
+class UnsupportedOperatorError(CapabilityError):
+    """No execution provider runs a node; the message has each provider's reason."""
+
+
 class BackendError(OnnxgenError, RuntimeError):
     """A backend failed to load a model or to execute a step."""
 
 
 class StepError(BackendError, ValueError):
     """A step breaks the contract between engine and backend."""
+
+
+class KernelError(BackendError):
+    """A node of a graph failed while it ran; the message names the node and has its inputs' types and shapes."""
+
+
+class FeedError(OnnxgenError, ValueError):
+    """Inputs or output names of a run do not fit the model: the name, what was expected, what was found."""
+
+
+class RunCancelledError(OnnxgenError, RuntimeError):
+    """A run was told to stop through its run options."""
 
 
 class TokenIdError(OnnxgenError, ValueError):

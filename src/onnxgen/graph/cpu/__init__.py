@@ -1,4 +1,4 @@
-"""The CPU provider: kernels compiled by Numba. Empty for now.
+"""The CPU provider: operators by family in `ops`, NumPy where NumPy is good and Numba where it is not.
 
-Knows kernels and instruction sets; knows nothing of sessions.
+Knows kernels and the host; knows nothing of sessions.
 """

@@ -1,4 +1,4 @@
-"""The execution provider protocol: claim, compile, allocate, copy. Empty for now.
+"""The execution provider protocol: claim, compile, allocate, copy.
 
 Knows what a provider promises; knows no provider.
 """

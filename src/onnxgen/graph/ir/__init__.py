@@ -1,4 +1,4 @@
-"""The graph representation: onnx-ir, and what we add to it. Empty for now.
+"""The graph representation: onnx-ir, and the types and operator versions around it.
 
 Knows nodes, values and tensors; knows nothing of shapes inferred or kernels.
 """

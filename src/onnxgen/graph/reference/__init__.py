@@ -1,4 +1,4 @@
-"""The reference provider: every standard operator, slow and complete. Empty for now.
+"""The reference provider: every operator of the standard through ``onnx.reference``, slow and complete.
 
 Knows operators; it is the oracle of the other providers.
 """

@@ -1,0 +1,69 @@
+"""The ``cpu`` execution provider."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from onnxgen.graph.cpu.ops import all_kernels
+from onnxgen.graph.cpu.registry import KernelDef, KernelTable
+from onnxgen.graph.ep.kernel import Kernel
+from onnxgen.graph.ep.node import NodeSpec
+from onnxgen.graph.ep.provider import HOST, Claim, Decline
+
+
+class CpuProvider:
+    """Kernels of this package, one or more candidates for an operator."""
+
+    name = "cpu"
+    device = HOST
+
+    @cached_property
+    def table(self) -> KernelTable:
+        """Every kernel; the operator families are imported at the first question."""
+        return all_kernels()
+
+    def claim(self, node: NodeSpec) -> Claim | Decline:
+        """Claim the node for the first candidate that can run it."""
+        able, reasons = self._split(node)
+        if able:
+            return Claim(able[0].name)
+        if reasons:
+            return Decline("; ".join(reasons))
+        versions = self.table.versions_of(node.domain, node.op_type)
+        known = ", ".join(map(str, versions))
+        return Decline(f"has versions {known} of it" if versions else "has no kernel for it")
+
+    def compile(self, node: NodeSpec, claim: Claim) -> Kernel:
+        """Make the kernel that the claim named."""
+        (chosen,) = [kernel for kernel in self.table.candidates(node) if kernel.name == claim.kernel]
+        return chosen.make(node)
+
+    def allocate(self, num_bytes: int) -> np.ndarray:
+        """Uninitialised bytes at an address that is a multiple of 64."""
+        memory = np.empty(num_bytes + 64, np.uint8)
+        start = -memory.ctypes.data % 64
+        return memory[start : start + num_bytes]
+
+    def to_device(self, array: np.ndarray) -> np.ndarray:
+        """The array itself."""
+        return array
+
+    def to_host(self, value: np.ndarray) -> np.ndarray:
+        """The array itself."""
+        return value
+
+    def synchronize(self) -> None:
+        """Nothing is ever pending."""
+
+    def _split(self, node: NodeSpec) -> tuple[list[KernelDef], list[str]]:
+        able: list[KernelDef] = []
+        reasons: list[str] = []
+        for kernel in self.table.candidates(node):
+            reason = kernel.why_not(node) if kernel.why_not else None
+            if reason is None:
+                able.append(kernel)
+            else:
+                reasons.append(f"{kernel.name}: {reason}")
+        return able, reasons

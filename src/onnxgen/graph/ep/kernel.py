@@ -15,6 +15,9 @@ class Kernel:
     always arrays, also for rank 0, never NumPy scalars), lists for sequences, None for an empty optional and
     dictionaries for maps. A provider of another device has values of its own.
 
+    Whoever calls kernels has turned NumPy's floating-point warnings off (``np.errstate(all="ignore")``), once for
+    many of them: infinities and NaN are results as the standard has them, not news.
+
     Attributes:
         run: ``run(*inputs)`` returns the output, or a tuple of as many values as the node has outputs when it has
             more than one (None where nobody asked for it). Optional inputs that are left out are None; left out at

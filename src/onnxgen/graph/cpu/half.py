@@ -1,0 +1,77 @@
+"""Floating-point types narrower than float32: computed in float32, rounded back once.
+
+float16 has NumPy loops and bfloat16, float8 and float4 have those of ml_dtypes, but a formula of several steps would
+round after each of them, and sums would lose what float32 keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+NARROW_FLOATS = frozenset(
+    np.dtype(kind)
+    for kind in (
+        np.float16,
+        ml_dtypes.bfloat16,
+        ml_dtypes.float8_e4m3fn,
+        ml_dtypes.float8_e4m3fnuz,
+        ml_dtypes.float8_e5m2,
+        ml_dtypes.float8_e5m2fnuz,
+        ml_dtypes.float8_e8m0fnu,
+        ml_dtypes.float4_e2m1fn,
+    )
+)
+"""Element types that are computed in float32."""
+
+
+def widened(x: Any) -> Any:
+    """The array in float32 when its type is narrow; anything else as it is."""
+    if isinstance(x, np.ndarray) and x.dtype in NARROW_FLOATS:
+        return x.astype(np.float32)
+    return x
+
+
+def computing_dtype(dtype: np.dtype) -> np.dtype:
+    """The type that arithmetic on ``dtype`` is done in."""
+    return np.dtype(np.float32) if dtype in NARROW_FLOATS else dtype
+
+
+def widening(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function whose narrow inputs come as float32, and whose float32 results leave as its first input's type.
+
+    Only for functions whose floating-point results all have the type of the first input. Results are one array or a
+    tuple of arrays and None.
+    """
+
+    def wide(first: np.ndarray, *others: Any) -> Any:
+        if first.dtype not in NARROW_FLOATS:
+            return function(first, *others)
+        results = function(widened(first), *map(widened, others))
+        if isinstance(results, tuple):
+            return tuple(_rounded(result, first.dtype) for result in results)
+        return _rounded(results, first.dtype)
+
+    return wide
+
+
+def writing_wide(formula: Callable[..., Any]) -> Callable[..., None]:
+    """The same for a formula ``(*inputs, y)`` that writes its result into its last argument."""
+
+    def write(*arguments: Any) -> None:
+        first, y = arguments[0], arguments[-1]
+        if first.dtype not in NARROW_FLOATS:
+            formula(*arguments)
+            return
+        wide = np.empty(y.shape, np.float32)
+        formula(*map(widened, arguments[:-1]), wide)
+        y[...] = wide
+
+    return write
+
+
+def _rounded(result: Any, dtype: np.dtype) -> Any:
+    return result.astype(dtype) if result is not None and result.dtype == np.float32 else result

@@ -1,0 +1,84 @@
+"""If and Loop: operators whose graphs the executor runs itself (Scan has its own file)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxgen.graph.ep.kernel import Kernel
+from onnxgen.graph.ep.node import NodeSpec
+from onnxgen.graph.ir.types import TensorType, ValueType, numpy_dtype
+from onnxgen.graph.session.routine import Routine
+from onnxgen.graph.session.running import Run
+
+Maker = Callable[[NodeSpec, Mapping[str, Routine]], Kernel]
+"""Makes the kernel of a control flow node from the routines of its graphs.
+
+The kernel takes the run, the node's inputs, then the outer values that any of its graphs uses; every graph's
+routine takes its own inputs followed by the same outer values.
+"""
+
+
+def if_kernel(node: NodeSpec, graphs: Mapping[str, Routine]) -> Kernel:
+    """``If``, all versions: one of two graphs, chosen by a boolean of one element."""
+    then, otherwise = graphs["then_branch"], graphs["else_branch"]
+
+    def run(state: Run, condition: np.ndarray, *outer: Any) -> Any:
+        return unpacked((then if condition.item() else otherwise)(state, *outer))
+
+    return Kernel(run)
+
+
+def loop_kernel(node: NodeSpec, graphs: Mapping[str, Routine]) -> Kernel:
+    """``Loop``, all versions: at most ``M`` trips, as long as the condition holds; both are optional."""
+    body = graphs["body"]
+    num_inputs = len(node.inputs)
+    num_carried = num_inputs - 2
+    stacked = body.program.outputs[1 + num_carried :]
+    types = [body.program.values[value].type for value in stacked]
+    trip_rank, condition_rank = (rank_of(body, index) for index in (0, 1))
+
+    def run(state: Run, trips: np.ndarray | None, condition: np.ndarray | None, *rest: Any) -> Any:
+        carried, outer = rest[:num_carried], rest[num_carried:]
+        limit = None if trips is None else int(trips.item())
+        going = True if condition is None else bool(condition.item())
+        rows: list[list[np.ndarray]] = [[] for _ in stacked]
+        trip = 0
+        while going and (limit is None or trip < limit):
+            state.check()
+            going_in = np.full((1,) * condition_rank, True)
+            going_out, *results = body(
+                state, np.full((1,) * trip_rank, trip, np.int64), going_in, *carried, *outer
+            )
+            going = bool(going_out.item())
+            carried = results[:num_carried]
+            for row, value in zip(rows, results[num_carried:], strict=True):
+                row.append(value)
+            trip += 1
+        return unpacked((*carried, *map(stack, rows, types)))
+
+    return Kernel(run)
+
+
+def stack(rows: list[np.ndarray], kind: ValueType) -> np.ndarray:
+    """Rows along a new first axis; without rows an empty array whose shape is what ``kind`` says, 0 where it does not."""
+    if rows:
+        return np.stack(rows)
+    assert isinstance(kind, TensorType)
+    dims = [d if isinstance(d, int) else 0 for d in kind.shape or ()]
+    dtype = np.dtype(np.float32) if kind.dtype is ir.DataType.UNDEFINED else numpy_dtype(kind.dtype)
+    return np.empty((0, *dims), dtype)
+
+
+def rank_of(body: Routine, index: int) -> int:
+    """The rank that a graph declares for an input; 0 where it declares none."""
+    kind = body.program.values[body.program.inputs[index]].type
+    return len(kind.shape or ()) if isinstance(kind, TensorType) else 0
+
+
+def unpacked(outputs: tuple[Any, ...]) -> Any:
+    """Outputs as kernels return them: one alone, more as a tuple."""
+    return outputs[0] if len(outputs) == 1 else outputs

@@ -1,0 +1,46 @@
+"""What a failing node is reported as."""
+
+from __future__ import annotations
+
+from types import FrameType
+from typing import Any
+
+from onnxgen.errors import KernelError, RunCancelledError
+from onnxgen.graph.planner.plan import Plan
+from onnxgen.graph.planner.program import Call
+from onnxgen.graph.session.node_span import described
+
+
+def kernel_error(plan: Plan, error: Exception) -> KernelError | None:
+    """The error that names the node whose line in the plan failed; None for errors that pass as they are."""
+    if isinstance(error, KernelError | RunCancelledError | MemoryError):
+        return None
+    found = _failed_call(plan, error)
+    if found is None:
+        return None
+    call, frame = found
+    values = {**frame.f_locals}
+    inputs = ", ".join(_described(plan, value, values) for value in call.inputs)
+    return KernelError(
+        f"{call.spec} failed on provider {call.provider!r} in graph {plan.program.name!r}: "
+        f"{type(error).__name__}: {error}; its inputs were ({inputs})"
+    )
+
+
+def _failed_call(plan: Plan, error: Exception) -> tuple[Call, FrameType] | None:
+    traceback = error.__traceback__
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if frame.f_code.co_filename == plan.code.co_filename and frame.f_code.co_name == "plan":
+            call = plan.calls_by_line.get(traceback.tb_lineno)
+            return None if call is None else (call, frame)
+        traceback = traceback.tb_next
+    return None
+
+
+def _described(plan: Plan, number: int | None, values: dict[str, Any]) -> str:
+    if number is None:
+        return "left out"
+    name = plan.program.values[number].name
+    value = values.get(f"v{number}", values.get(f"w{number}"))
+    return f"{name}: {described(value)}"

@@ -1,4 +1,8 @@
-"""ONNX files to graphs: external data mapped, paths confined, sizes checked. Empty for now.
+"""Turns files, bytes and models in memory into graphs that are legal, flat and mapped.
 
-Knows the file format; optimizes nothing.
+Knows the formats and their rules; knows nothing of what operators compute.
 """
+
+from onnxgen.graph.loader.load import LoadedGraph, load_graph
+
+__all__ = ["LoadedGraph", "load_graph"]

@@ -1,0 +1,92 @@
+"""The way from a source to a model that the rest of the runtime can rely on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+
+from onnxgen.errors import InvalidGraphError
+from onnxgen.graph.loader.constants import constants_to_initializers
+from onnxgen.graph.loader.data_files import DataFiles
+from onnxgen.graph.loader.defects import Defects
+from onnxgen.graph.loader.source import ModelSource, Source, read_source
+from onnxgen.graph.loader.take_tensors import put_back, take_tensors
+from onnxgen.graph.loader.versions import check_versions
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedGraph:
+    """A legal model.
+
+    Attributes:
+        model: Functions are inlined, ``Constant`` nodes are initializers, nodes are in an order in which they can
+            run, the standard's domain is written ``""``, and tensors in files are mapped, not read.
+        folder: Where the model's files are; None for models that did not come from a file.
+        origin: What messages call the model: its path, or a description.
+    """
+
+    model: ir.Model
+    folder: Path | None
+    origin: str
+
+
+def _keep_none(domain: str, name: str) -> bool:
+    return False
+
+
+def load_graph(source: ModelSource, *, keep_function: Callable[[str, str], bool] = _keep_none) -> LoadedGraph:
+    """Load a model from a path, bytes, `onnx.ModelProto` or `onnx_ir.Model`; models in memory are left as they are.
+
+    Args:
+        source: The model.
+        keep_function: Says of the model's functions, by domain and name, which stay operators because somebody
+            runs them as such; the others are replaced by their nodes.
+
+    Raises:
+        ModelFileError: A file is missing, cut short, of another kind, outside of the model's folder, or of a version
+            that the installed onnx does not know.
+        InvalidGraphError: The model breaks rules of the format; the message has every defect found.
+        TypeError: ``source`` is nothing that a model can be loaded from.
+    """
+    found = read_source(source)
+    try:
+        return LoadedGraph(_legal_model(found, keep_function), found.folder, found.origin)
+    except UnicodeDecodeError as cause:  # protobuf decodes strings when they are read
+        raise InvalidGraphError(f"{found.origin} has a name that is not UTF-8: {cause}") from cause
+    except RecursionError as cause:
+        raise InvalidGraphError(f"{found.origin} has graphs nested too deeply") from cause
+
+
+def _legal_model(source: Source, keep_function: Callable[[str, str], bool]) -> ir.Model:
+    defects = Defects(source.origin)
+    check_versions(source.proto, source.origin, defects)
+    defects.raise_if_any()
+    tensors = take_tensors(source.proto, DataFiles(source.folder, source.origin), source.lent, defects)
+    defects.raise_if_any()
+    model = _convert(source.proto, source.origin)
+    put_back(model, tensors)
+    constants_to_initializers(model)
+    return model
+
+
+def _convert(proto: onnx.ModelProto, origin: str) -> ir.Model:
+    try:
+        model = ir.from_proto(proto)
+        model.graph.sort()
+        if model.functions:
+            import onnx_ir.passes.common as passes
+
+            model = passes.InlinePass()(model).model
+    except (ir.serde.SerdeError, ValueError, TypeError, KeyError, NotImplementedError) as cause:
+        raise InvalidGraphError(f"{origin} cannot be read: {_first_cause(cause)}") from cause
+    return model
+
+
+def _first_cause(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error) or type(error).__name__

@@ -1,0 +1,146 @@
+"""Matrix products of quantized tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from onnxgen.graph.cpu.integer_products import integer_matmul, peak, shifted
+from onnxgen.graph.cpu.quantization import dynamic_parameters, is_float, quantize, requantize
+from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
+from onnxgen.graph.ep.kernel import Kernel
+from onnxgen.graph.ep.node import NodeSpec
+
+TABLE = KernelTable()
+
+Product = Callable[[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None], np.ndarray]
+
+
+def quantized_product(node: NodeSpec, b: int, b_zero_point: int) -> Product:
+    """A function ``(a, b, a_zero_point, b_zero_point)`` that returns ``(a - a_zero) @ (b - b_zero)``: int32, or float32 for float8 operands.
+
+    ``b`` and ``b_zero_point`` are the input indices of the right operand; where it is constant, its form for BLAS is
+    made once.
+    """
+    packed: tuple[np.ndarray, int] | None = None
+    if b in node.constants and (not node.has_input(b_zero_point) or b_zero_point in node.constants):
+        packed = _right(node.constants[b], node.constants.get(b_zero_point))
+
+    def product(
+        a: np.ndarray, b: np.ndarray, a_zero_point: np.ndarray | None, b_zero_point: np.ndarray | None
+    ) -> np.ndarray:
+        right, right_peak = packed or _right(b, b_zero_point)
+        zeros = by_row(a_zero_point)
+        left = shifted(a, zeros)
+        if is_float(a.dtype):
+            return left @ right
+        return integer_matmul(left, right, a_peak=peak(a.dtype, zeros), b_peak=right_peak)
+
+    return product
+
+
+def _right(b: np.ndarray, zero_point: np.ndarray | None) -> tuple[np.ndarray, int]:
+    if is_float(b.dtype):
+        return shifted(b, by_column(zero_point)), 0
+    return shifted(b, by_column(zero_point)), peak(b.dtype, zero_point)
+
+
+def by_row(parameter: np.ndarray | None) -> np.ndarray | None:
+    """A scale or zero point of the left operand: one for all, or one for each row."""
+    if parameter is None or parameter.size == 1:
+        return None if parameter is None else parameter.reshape(())
+    return parameter[:, None] if parameter.ndim == 1 else parameter
+
+
+def by_column(parameter: np.ndarray | None) -> np.ndarray | None:
+    """A scale or zero point of the right operand: one for all, or one for each column."""
+    if parameter is None or parameter.size == 1:
+        return None if parameter is None else parameter.reshape(())
+    return parameter
+
+
+@TABLE.operator("MatMulInteger16", 1, domain=MICROSOFT)
+@TABLE.operator("MatMulInteger", 10)
+def matmul_integer(node: NodeSpec) -> Kernel:
+    """``(a - a_zero_point) @ (b - b_zero_point)`` in int32."""
+    product = quantized_product(node, 1, 3)
+
+    def run(
+        a: np.ndarray,
+        b: np.ndarray,
+        a_zero_point: np.ndarray | None = None,
+        b_zero_point: np.ndarray | None = None,
+    ) -> np.ndarray:
+        return product(a, b, a_zero_point, b_zero_point)
+
+    return Kernel(run)
+
+
+@TABLE.operator("QLinearMatMul", 10, 21)
+def qlinear_matmul(node: NodeSpec) -> Kernel:
+    """The product of quantized tensors, quantized again."""
+    product = quantized_product(node, 3, 5)
+
+    def run(
+        a: np.ndarray,
+        a_scale: np.ndarray,
+        a_zero_point: np.ndarray,
+        b: np.ndarray,
+        b_scale: np.ndarray,
+        b_zero_point: np.ndarray,
+        y_scale: np.ndarray,
+        y_zero_point: np.ndarray,
+    ) -> np.ndarray:
+        left, right = by_row(a_scale), by_column(b_scale)
+        assert left is not None and right is not None
+        scale = left.astype(np.float32) * right.astype(np.float32) / y_scale.astype(np.float32)
+        accumulated = product(a, b, a_zero_point, b_zero_point).astype(np.float32)
+        return requantize(accumulated, scale, y_zero_point, y_zero_point.dtype)
+
+    return Kernel(run)
+
+
+@TABLE.operator("MatMulIntegerToFloat", 1, domain=MICROSOFT)
+def matmul_integer_to_float(node: NodeSpec) -> Kernel:
+    """``MatMulInteger`` times both scales, plus a bias."""
+    product = quantized_product(node, 1, 5)
+
+    def run(
+        a: np.ndarray,
+        b: np.ndarray,
+        a_scale: np.ndarray,
+        b_scale: np.ndarray,
+        a_zero_point: np.ndarray | None = None,
+        b_zero_point: np.ndarray | None = None,
+        bias: np.ndarray | None = None,
+    ) -> np.ndarray:
+        left, right = by_row(a_scale), by_column(b_scale)
+        assert left is not None and right is not None
+        y = product(a, b, a_zero_point, b_zero_point).astype(np.float32)
+        y *= left.astype(np.float32) * right.astype(np.float32)
+        return (y if bias is None else y + bias.astype(np.float32)).astype(a_scale.dtype, copy=False)
+
+    return Kernel(run)
+
+
+@TABLE.operator("DynamicQuantizeMatMul", 1, domain=MICROSOFT)
+def dynamic_quantize_matmul(node: NodeSpec) -> Kernel:
+    """A float tensor, quantized to uint8 by its range, times a quantized one; float result, plus a bias."""
+    product = quantized_product(node, 1, 3)
+
+    def run(
+        a: np.ndarray,
+        b: np.ndarray,
+        b_scale: np.ndarray,
+        b_zero_point: np.ndarray | None = None,
+        bias: np.ndarray | None = None,
+    ) -> np.ndarray:
+        a_scale, a_zero_point = dynamic_parameters(a)
+        quantized, right = quantize(a, a_scale, a_zero_point, np.dtype(np.uint8)), by_column(b_scale)
+        assert right is not None
+        y = product(quantized, b, a_zero_point, b_zero_point).astype(np.float32)
+        y *= a_scale * right
+        return y if bias is None else y + bias
+
+    return Kernel(run)

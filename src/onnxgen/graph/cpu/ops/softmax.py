@@ -1,0 +1,70 @@
+"""Softmax, LogSoftmax and Hardmax."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from onnxgen.graph.cpu.arrays import formula_kernel
+from onnxgen.graph.cpu.registry import KernelTable
+from onnxgen.graph.ep.kernel import Kernel
+from onnxgen.graph.ep.node import NodeSpec
+
+TABLE = KernelTable()
+
+AlongAxis = Callable[[np.ndarray, np.ndarray, int], None]
+
+
+def softmax(x: np.ndarray, y: np.ndarray, axis: int) -> None:
+    """``exp(x) / sum(exp(x))`` along an axis, shifted by the maximum; ``y`` may be ``x``."""
+    np.subtract(x, x.max(axis, keepdims=True), y)
+    np.exp(y, y)
+    np.divide(y, y.sum(axis, keepdims=True), y)
+
+
+def log_softmax(x: np.ndarray, y: np.ndarray, axis: int) -> None:
+    """The logarithm of the softmax; ``y`` may be ``x``."""
+    np.subtract(x, x.max(axis, keepdims=True), y)
+    np.subtract(y, np.log(np.exp(y).sum(axis, keepdims=True)), y)
+
+
+def hardmax(x: np.ndarray, y: np.ndarray, axis: int) -> None:
+    """1 at the first maximum along an axis, 0 elsewhere; ``y`` may be ``x``."""
+    highest = x.argmax(axis, keepdims=True)
+    y[...] = 0
+    np.put_along_axis(y, highest, 1, axis)
+
+
+def _register(op_type: str, along_axis: AlongAxis) -> None:
+    @TABLE.operator(op_type, 13, name=op_type.lower())
+    def along(node: NodeSpec) -> Kernel:
+        axis = node.attr("axis", -1)
+
+        def write(x: np.ndarray, y: np.ndarray) -> None:
+            if not x.size:
+                return
+            if x.ndim == 0:  # one value, of one element
+                along_axis(x.reshape(1), y.reshape(1), 0)
+            else:
+                along_axis(x, y, axis)
+
+        return formula_kernel(write, in_place=True)
+
+    @TABLE.operator(op_type, 1, 11, name=f"{op_type.lower()}/flattened")
+    def flattened(node: NodeSpec) -> Kernel:
+        """All axes from ``axis`` on are one."""
+        axis = node.attr("axis", 1)
+
+        def write(x: np.ndarray, y: np.ndarray) -> None:
+            if not x.size:
+                return
+            rows = math.prod(x.shape[: axis + x.ndim if axis < 0 else axis])
+            along_axis(x.reshape(rows, -1), y.reshape(rows, -1), 1)
+
+        return formula_kernel(write, in_place=True)
+
+
+for _op_type, _formula in {"Softmax": softmax, "LogSoftmax": log_softmax, "Hardmax": hardmax}.items():
+    _register(_op_type, _formula)

@@ -1,8 +1,8 @@
 """Kernels from NumPy functions: what turns a ufunc, a formula or a plain function into a `Kernel`.
 
-    ufunc      f(*inputs, out) broadcasts and takes its output last, as NumPy's own do
-    formula    f(*inputs, y) writes a result of its first input's shape and type into ``y``
-    function   f(*inputs) returns new arrays; ``into`` copies them
+ufunc      f(*inputs, out) broadcasts and takes its output last, as NumPy's own do
+formula    f(*inputs, y) writes a result of its first input's shape and type into ``y``
+function   f(*inputs) returns new arrays; ``into`` copies them
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ def function_kernel(function: Callable[..., Any], node: NodeSpec | None = None) 
     def into(*arguments: Any) -> None:
         inputs, outputs = arguments[:-num_outputs], arguments[-num_outputs:]
         results = function(*inputs)
-        for result, output in zip(results if isinstance(results, tuple) else (results,), outputs, strict=True):
+        for result, output in zip(
+            results if isinstance(results, tuple) else (results,), outputs, strict=True
+        ):
             output[...] = result
 
     return Kernel(run, into)

@@ -22,11 +22,14 @@ def with_legacy_broadcast(node: NodeSpec, kernel: Kernel) -> Kernel:
     run, write = kernel.run, kernel.into
     assert write is not None
 
+    def fitted(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return run(a, fit(a, b))
+
     def into(a: np.ndarray, b: np.ndarray, y: np.ndarray) -> None:
         write(a, fit(a, b), y)
 
     in_place = tuple(pair for pair in kernel.in_place if pair == (0, 0))
-    return Kernel(lambda a, b: run(a, fit(a, b)), into, in_place=in_place)
+    return Kernel(fitted, into, in_place=in_place)
 
 
 def _fitting(node: NodeSpec) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:

@@ -19,6 +19,11 @@ from onnxgen.graph.ep.node import NodeSpec
 TABLE = KernelTable()
 
 
+def relu(x: np.ndarray, y: np.ndarray) -> None:
+    """``max(x, 0)``, and NaN stays NaN; ``y`` may be ``x``."""
+    np.maximum(x, x.dtype.type(0), y)
+
+
 def sigmoid(x: np.ndarray, y: np.ndarray) -> None:
     """``1 / (1 + exp(-x))``; ``y`` may be ``x``."""
     np.negative(x, y)
@@ -117,7 +122,7 @@ def thresholded_relu(x: np.ndarray, y: np.ndarray, alpha: float) -> None:
     y[below] = 0
 
 
-def shrink(x: np.ndarray, y: np.ndarray, *, lambd: float, bias: float) -> None:
+def shrink(x: np.ndarray, y: np.ndarray, lambd: float, bias: float) -> None:
     """``x + bias`` below ``-lambd``, ``x - bias`` above ``lambd``, 0 between; computed in float64 for integers."""
     shifted = np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, 0))
     y[...] = shifted
@@ -125,7 +130,7 @@ def shrink(x: np.ndarray, y: np.ndarray, *, lambd: float, bias: float) -> None:
 
 _PLAIN: dict[str, tuple[tuple[int, ...], Formula, bool]] = {
     # versions, formula, whether y may be x
-    "Relu": ((1, 6, 13, 14), lambda x, y: np.maximum(x, x.dtype.type(0), y), True),  # NaN stays NaN
+    "Relu": ((1, 6, 13, 14), relu, True),
     "Sigmoid": ((1, 6, 13), sigmoid, True),
     "Softplus": ((1, 22), softplus, True),
     "Softsign": ((1, 22), softsign, False),
@@ -146,16 +151,15 @@ _WITH_ATTRIBUTES: dict[str, tuple[tuple[int, ...], Callable[[NodeSpec], Formula]
     "Swish": ((24,), lambda n: _fixed(swish, n.attr("alpha", 1.0)), False),
     "Gelu": ((20,), lambda n: gelu_tanh if n.attr("approximate", "none") == "tanh" else gelu, False),
     "ThresholdedRelu": ((10, 22), lambda n: _fixed(thresholded_relu, n.attr("alpha", 1.0)), True),
-    "Shrink": (
-        (9,),
-        lambda n: lambda x, y: shrink(x, y, lambd=n.attr("lambd", 0.5), bias=n.attr("bias", 0.0)),
-        True,
-    ),
+    "Shrink": ((9,), lambda n: _fixed(shrink, n.attr("lambd", 0.5), n.attr("bias", 0.0)), True),
 }
 
 
 def _fixed(formula: Callable[..., None], *options: float) -> Formula:
-    return lambda x, y: formula(x, y, *options)
+    def write(x: np.ndarray, y: np.ndarray) -> None:
+        formula(x, y, *options)
+
+    return write
 
 
 def _selu(node: NodeSpec, alpha: float, gamma: float) -> Formula:
@@ -197,7 +201,11 @@ def swiglu(node: NodeSpec) -> Kernel:
 @TABLE.operator("PRelu", 7, 9, 16)
 def prelu(node: NodeSpec) -> Kernel:
     """LeakyRelu with a tensor of slopes that broadcasts to ``x``."""
-    return formula_kernel(lambda x, slope, y: leaky_relu(x, y, slope))
+
+    def write(x: np.ndarray, slope: np.ndarray, y: np.ndarray) -> None:
+        leaky_relu(x, y, slope)
+
+    return formula_kernel(write)
 
 
 @TABLE.operator("PRelu", 1, 6, name="prelu/channels")

@@ -78,7 +78,9 @@ def pow_before_7(node: NodeSpec) -> Kernel:
     return with_legacy_broadcast(node, pow_(node))
 
 
-def _folded(ufunc: Callable[..., Any], finish: Callable[..., Any] | None = None) -> Callable[[NodeSpec], Kernel]:
+def _folded(
+    ufunc: Callable[..., Any], finish: Callable[..., Any] | None = None
+) -> Callable[[NodeSpec], Kernel]:
     """Any number of inputs, one after the other; narrow types are rounded once at the end."""
 
     def make(node: NodeSpec) -> Kernel:

@@ -82,10 +82,9 @@ def is_inf(node: NodeSpec) -> Kernel:
     negative, positive = bool(node.attr("detect_negative", 1)), bool(node.attr("detect_positive", 1))
 
     def infinite(x: np.ndarray, y: np.ndarray | None = None) -> Any:
-        y = np.isinf(x, y)
         if negative and positive:
-            return y
-        wanted = np.signbit(x) if negative else ~np.signbit(x)
-        return np.logical_and(y, wanted if negative or positive else False, y if isinstance(y, np.ndarray) else None)
+            return np.isinf(x, y)
+        sign = np.signbit(x) if negative else ~np.signbit(x)
+        return np.logical_and(np.isinf(x), sign if negative or positive else False, y)
 
     return ufunc_kernel(infinite, num_inputs=1, in_place=False)

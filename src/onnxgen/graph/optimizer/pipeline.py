@@ -1,0 +1,79 @@
+"""Which passes run in which order, and how often."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedOpsetsPass
+
+from onnxgen.foundations.tracing import OFF, Tracer
+from onnxgen.graph.ep.node import NodeSpec
+from onnxgen.graph.optimizer.base import Pass
+from onnxgen.graph.optimizer.context import Context, Evaluate
+from onnxgen.graph.optimizer.level import OptimizationLevel
+from onnxgen.graph.optimizer.passes.constant_folding import CONSTANT_FOLDING
+from onnxgen.graph.optimizer.passes.dead_code import DEAD_CODE
+from onnxgen.graph.optimizer.passes.duplicate_code import DUPLICATE_CODE
+from onnxgen.graph.optimizer.passes.duplicate_initializers import DUPLICATE_INITIALIZERS
+from onnxgen.graph.optimizer.passes.no_ops import REMOVE_NO_OPS
+from onnxgen.graph.optimizer.passes.shape_folding import SHAPE_FOLDING
+from onnxgen.graph.optimizer.report import PassReport, counted
+
+CLEAN_UP = (
+    SHAPE_FOLDING,
+    CONSTANT_FOLDING,
+    REMOVE_NO_OPS,
+    DUPLICATE_INITIALIZERS,
+    DUPLICATE_CODE,
+    DEAD_CODE,
+)
+
+PHASES: tuple[tuple[Pass, ...], ...] = (CLEAN_UP,)
+"""Groups of passes; each group runs until none of its passes finds anything, at most `MAX_ROUNDS` times."""
+
+MAX_ROUNDS = 10
+
+
+def optimize(
+    model: ir.Model,
+    *,
+    level: OptimizationLevel,
+    can_run: Callable[[NodeSpec], bool],
+    trace: Tracer = OFF,
+    evaluate: Evaluate | None = None,
+) -> tuple[PassReport, ...]:
+    """Rewrite a model in place so that it computes the same with less work.
+
+    Inputs and outputs keep their names, order and types. Results are the same: integers exactly, floats up to the order in
+    which they are added; NaN and infinities stay where they were.
+
+    Args:
+        model: A legal model as the loader returns it, its value types inferred as far as possible.
+        level: How far to go.
+        can_run: Whether some provider claims a node; only such nodes are created.
+        trace: Gets one span for each pass of each round.
+        evaluate: Runs a node on arrays for constant folding; without it nothing is folded but shapes.
+
+    Returns:
+        What each pass did, in the order in which they first ran.
+    """
+    context = Context(model, can_run=can_run, evaluate=evaluate)
+    did: dict[str, Counter[str]] = {}
+    for phase in PHASES:
+        passes = [p for p in phase if p.level <= level]
+        for _ in range(MAX_ROUNDS):
+            if not sum(_run(p, context, trace, did) for p in passes):
+                break
+    if any(did.values()):
+        RemoveUnusedOpsetsPass()(model)
+    return tuple(PassReport(name, bool(counts), counted(counts)) for name, counts in did.items())
+
+
+def _run(pass_: Pass, context: Context, trace: Tracer, did: dict[str, Counter[str]]) -> bool:
+    counts: Counter[str] = Counter()
+    with trace.span(pass_.name, "optimizer", did=counts):  # read when the span ends
+        counts.update(pass_.run(context))
+    did.setdefault(pass_.name, Counter()).update(counts)
+    return bool(counts)

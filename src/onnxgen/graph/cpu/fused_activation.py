@@ -18,6 +18,11 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
     return 0.5 * (1 + np.tanh(0.5 * x))
 
 
+def relu(x: np.ndarray) -> np.ndarray:
+    """``max(x, 0)``."""
+    return np.maximum(x, 0)
+
+
 def clip(x: np.ndarray, low: float, high: float) -> np.ndarray:
     """``x`` between two bounds."""
     return np.clip(x, low, high)
@@ -35,7 +40,7 @@ def hard_sigmoid(x: np.ndarray, alpha: float = 0.2, beta: float = 0.5) -> np.nda
 
 _ACTIVATIONS: dict[str, Callable[..., np.ndarray]] = {
     "": np.asarray,
-    "Relu": lambda x: np.maximum(x, 0),
+    "Relu": relu,
     "Tanh": np.tanh,
     "Sigmoid": sigmoid,
     "LeakyRelu": leaky_relu,

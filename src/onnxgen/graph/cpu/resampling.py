@@ -1,0 +1,137 @@
+"""Resampling along axes: which input positions the outputs fall on, and the weights of their neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+F32 = np.float32
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """How one axis changes.
+
+    Attributes:
+        size: Length of the input.
+        out: Length of the output.
+        scale: Output elements per input element, as the model gives it or as ``out / size``.
+        start: Where the region of interest starts, as a fraction of the input.
+        end: Where it ends.
+    """
+
+    size: int
+    out: int
+    scale: float
+    start: float = 0.0
+    end: float = 1.0
+
+    @property
+    def length(self) -> np.float32:
+        """Length of the output before it was rounded down, which is what the corners are aligned to."""
+        return F32(self.scale * self.size)
+
+
+def _half_pixel(s: Stretch, i: np.ndarray) -> np.ndarray:
+    return (i + F32(0.5)) / F32(s.scale) - F32(0.5)
+
+
+def _half_pixel_symmetric(s: Stretch, i: np.ndarray) -> np.ndarray:
+    adjustment = F32(s.out) / s.length
+    return F32(s.size) / 2 * (1 - adjustment) + _half_pixel(s, i)
+
+
+def _align_corners(s: Stretch, i: np.ndarray) -> np.ndarray:
+    return i * F32(s.size - 1) / (s.length - 1) if s.out > 1 else np.zeros_like(i)
+
+
+def _crop_and_resize(s: Stretch, i: np.ndarray) -> np.ndarray:
+    if s.out > 1:
+        return F32(s.start) * (s.size - 1) + i * F32(s.end - s.start) * (s.size - 1) / F32(s.out - 1)
+    return np.full_like(i, 0.5 * (s.start + s.end) * (s.size - 1))
+
+
+POSITIONS: dict[str, Callable[[Stretch, np.ndarray], np.ndarray]] = {
+    "half_pixel": _half_pixel,
+    "half_pixel_symmetric": _half_pixel_symmetric,
+    "pytorch_half_pixel": lambda s, i: _half_pixel(s, i) if s.out > 1 else np.zeros_like(i),
+    "align_corners": _align_corners,
+    "asymmetric": lambda s, i: i / F32(s.scale),
+    "tf_half_pixel_for_nn": lambda s, i: (i + F32(0.5)) / F32(s.scale),
+    "tf_crop_and_resize": _crop_and_resize,
+}
+"""Position of output ``i`` (float32 ``[out]``) in the input, by coordinate transformation mode.
+
+In float32 as exporters and runtimes compute it: at the edge of two pixels one more digit gives another pixel.
+"""
+
+NEAREST: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "round_prefer_floor": lambda x: np.ceil(x - F32(0.5)),
+    "round_prefer_ceil": lambda x: np.floor(x + F32(0.5)),
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
+"""Which pixel is nearest to a position, by nearest mode."""
+
+
+def triangle(distance: np.ndarray) -> np.ndarray:
+    """Weights of linear interpolation."""
+    return np.maximum(1 - np.abs(distance), 0)
+
+
+def cubic(distance: np.ndarray, a: float) -> np.ndarray:
+    """Weights of cubic convolution with coefficient ``a``."""
+    d = np.abs(distance)
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    return np.where(d <= 1, near, np.where(d < 2, far, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Taps:
+    """Neighbours of each output along one axis: ``indices`` and ``weights``, both ``[out, taps]``."""
+
+    indices: np.ndarray
+    weights: np.ndarray
+
+    def apply(self, x: np.ndarray, axis: int) -> np.ndarray:
+        """Weighted sums of the neighbours along an axis of a float array."""
+        weights = self.weights.astype(x.dtype)
+        shape = (-1, *(1,) * (x.ndim - axis - 1))
+        total = x.take(self.indices[:, 0], axis) * weights[:, 0].reshape(shape)
+        for tap in range(1, weights.shape[1]):
+            total += x.take(self.indices[:, tap], axis) * weights[:, tap].reshape(shape)
+        return total
+
+
+def taps(
+    positions: np.ndarray,
+    size: int,
+    kernel: Callable[[np.ndarray], np.ndarray],
+    *,
+    radius: int,
+    shrink: float = 1.0,
+    exclude_outside: bool = False,
+) -> Taps:
+    """The neighbours within ``radius`` of each position, and their weights.
+
+    Args:
+        positions: In the input, ``[out]``.
+        size: Length of the input; neighbours outside repeat its ends.
+        kernel: Weight by distance.
+        radius: Where the kernel becomes zero.
+        shrink: Factor below 1 that widens the kernel against aliasing; weights are normalized then.
+        exclude_outside: Give neighbours outside no weight, and normalize.
+    """
+    exact = positions.astype(np.float64)
+    reach = int(np.ceil(radius / shrink))
+    neighbours = np.floor(exact)[:, None] + np.arange(1 - reach, reach + 1)  # [out, taps]
+    weights = kernel((neighbours - exact[:, None]) * shrink)
+    if exclude_outside:
+        weights = np.where((neighbours >= 0) & (neighbours < size), weights, 0)
+    if exclude_outside or shrink < 1:
+        sums = weights.sum(1, keepdims=True)
+        weights = np.divide(weights, sums, out=np.zeros_like(weights), where=sums != 0)
+    return Taps(np.clip(neighbours, 0, size - 1).astype(np.intp), weights)

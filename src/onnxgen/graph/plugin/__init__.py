@@ -1,4 +1,9 @@
-"""Providers that other packages bring through entry points. Empty for now.
+"""Execution providers found through entry points.
 
-Knows how to find them; knows none of them.
+Knows entry points and the provider protocol; knows no provider.
 """
+
+from onnxgen.graph.plugin.discovery import load_provider, provider_names
+from onnxgen.graph.plugin.selection import select_providers
+
+__all__ = ["load_provider", "provider_names", "select_providers"]

@@ -1,0 +1,36 @@
+"""What a session says, through the logging of the process."""
+
+from __future__ import annotations
+
+import logging
+
+from onnxgen.graph.session.options import RunOptions, SessionOptions
+
+_LOGGER = logging.getLogger("onnxgen.graph.session")
+_LEVELS = {0: logging.DEBUG, 1: logging.INFO, 2: logging.WARNING, 3: logging.ERROR, 4: logging.CRITICAL}
+"""ONNX Runtime's severities."""
+
+
+class SessionLog:
+    """Messages of one session. Severities of its options can silence messages, not force handlers to show them.
+
+    Args:
+        options: ``log_severity_level`` and ``logid`` count.
+    """
+
+    def __init__(self, options: SessionOptions) -> None:
+        self._options = options
+
+    def wanted(self, level: int, run_options: RunOptions | None = None) -> bool:
+        """Whether a message of that level would be heard."""
+        severity = self._options.log_severity_level
+        if run_options is not None and run_options.log_severity_level >= 0:
+            severity = run_options.log_severity_level
+        return level >= _LEVELS.get(severity, 0) and _LOGGER.isEnabledFor(level)
+
+    def say(self, level: int, message: str, *args: object, run_options: RunOptions | None = None) -> None:
+        """Log a message, with the ids of the session and the run before it."""
+        if self.wanted(level, run_options):
+            ids = [self._options.logid, run_options.logid if run_options is not None else ""]
+            prefix = "".join(f"[{name}] " for name in ids if name)
+            _LOGGER.log(level, f"%s{message}", prefix, *args)

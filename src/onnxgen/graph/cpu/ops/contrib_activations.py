@@ -1,0 +1,125 @@
+"""Activations with the additions that ONNX Runtime's optimizer fuses into them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+
+from onnxgen.errors import KernelError
+from onnxgen.graph.cpu.attention import softmax
+from onnxgen.graph.cpu.erf import erf
+from onnxgen.graph.cpu.half import widening
+from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
+from onnxgen.graph.ep.kernel import Kernel
+from onnxgen.graph.ep.node import NodeSpec
+
+TABLE = KernelTable()
+
+
+def gelu(x: np.ndarray) -> np.ndarray:
+    """``x * Phi(x)``, exactly; float32 or float64."""
+    return np.asarray(x * (erf()(x * x.dtype.type(0.5**0.5)) + 1) * x.dtype.type(0.5))
+
+
+def fast_gelu(x: np.ndarray) -> np.ndarray:
+    """The approximation of `gelu` by tanh."""
+    inner = x * (x.dtype.type(0.7978845608028654) + x.dtype.type(0.035677408136300125) * x * x)
+    return np.asarray(x * (np.tanh(inner) + 1) * x.dtype.type(0.5))
+
+
+def silu(x: np.ndarray, alpha: float = 1.0) -> np.ndarray:
+    """``x * sigmoid(alpha * x)``, without overflow."""
+    return np.asarray(x * (np.tanh(x * x.dtype.type(alpha / 2)) + 1) * x.dtype.type(0.5))
+
+
+def _with_bias(function: Callable[[np.ndarray], np.ndarray]) -> Kernel:
+    def run(x: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
+        return function(x if bias is None else x + bias)
+
+    return Kernel(widening(run))
+
+
+@TABLE.operator("Gelu", 1, domain=MICROSOFT)
+@TABLE.operator("BiasGelu", 1, domain=MICROSOFT)
+def bias_gelu(node: NodeSpec) -> Kernel:
+    """`gelu` of the sum."""
+    return _with_bias(gelu)
+
+
+@TABLE.operator("FastGelu", 1, domain=MICROSOFT)
+def bias_fast_gelu(node: NodeSpec) -> Kernel:
+    """`fast_gelu` of the sum."""
+    return _with_bias(fast_gelu)
+
+
+@TABLE.operator("QuickGelu", 1, domain=MICROSOFT)
+def quick_gelu(node: NodeSpec) -> Kernel:
+    """`silu` with ``alpha``; 1.702 where it is left out."""
+    alpha = node.attr("alpha", 1.702)
+
+    def run(x: np.ndarray) -> np.ndarray:
+        return silu(x, alpha)
+
+    return Kernel(widening(run))
+
+
+@TABLE.operator("BiasAdd", 1, domain=MICROSOFT)
+def bias_add(node: NodeSpec) -> Kernel:
+    """The sum of three."""
+
+    def run(x: np.ndarray, bias: np.ndarray, skip: np.ndarray) -> np.ndarray:
+        return x + bias + skip
+
+    return Kernel(widening(run))
+
+
+@TABLE.operator("BiasSplitGelu", 1, domain=MICROSOFT)
+def bias_split_gelu(node: NodeSpec) -> Kernel:
+    """The left half of the sum times the `gelu` of the right half."""
+
+    def run(x: np.ndarray, bias: np.ndarray) -> np.ndarray:
+        left, right = np.split(x + bias, 2, axis=-1)
+        return left * gelu(right)
+
+    return Kernel(widening(run))
+
+
+@TABLE.operator("BiasSoftmax", 1, domain=MICROSOFT)
+def bias_softmax(node: NodeSpec) -> Kernel:
+    """Softmax of the sum over all axes from ``axis`` on. The bias broadcasts as in the addition that was fused."""
+    axis = node.attr("axis", 1)
+
+    def run(x: np.ndarray, bias: np.ndarray) -> np.ndarray:
+        total = np.asarray(x + bias)
+        if total.shape != x.shape:
+            raise KernelError(f"{node}: bias {bias.shape} does not broadcast to {x.shape}")
+        at = axis + x.ndim if axis < 0 else axis
+        return softmax(total.reshape(prod(x.shape[:at]), prod(x.shape[at:]))).reshape(x.shape)
+
+    return Kernel(widening(run))
+
+
+def _trains(node: NodeSpec) -> str | None:
+    mode = node.constants.get(4)
+    if node.has_input(4) and (mode is None or mode.any()):
+        return "dropout in training mode is random"
+    return None
+
+
+@TABLE.operator("BiasDropout", 1, domain=MICROSOFT, why_not=_trains)
+def bias_dropout(node: NodeSpec) -> Kernel:
+    """At inference the sum of three, and a mask of ones."""
+
+    def run(
+        x: np.ndarray, bias: np.ndarray, residual: np.ndarray | None = None, *_: np.ndarray
+    ) -> np.ndarray:
+        return x + bias if residual is None else x + bias + residual
+
+    total = widening(run)
+
+    def with_mask(x: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return total(x, *others), np.ones(x.shape, bool)
+
+    return Kernel(with_mask if len(node.outputs) > 1 else total)

@@ -1,0 +1,148 @@
+"""Normalizations as ONNX Runtime's optimizer and exporters for it write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onnxgen.errors import KernelError
+from onnxgen.graph.cpu.half import widened
+from onnxgen.graph.cpu.indexing import checked_axis, checked_indices
+from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
+from onnxgen.graph.ep.kernel import Kernel
+from onnxgen.graph.ep.node import NodeSpec
+
+TABLE = KernelTable()
+
+
+def normalized(
+    x: np.ndarray, axes: tuple[int, ...], epsilon: float, *, centered: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """``x`` of unit variance (or mean square) over the axes, with the mean and the inverse deviation.
+
+    Args:
+        x: float32 or float64.
+        axes: What is normalized together.
+        epsilon: Added to the variance.
+        centered: Whether the mean is subtracted first.
+    """
+    mean = x.mean(axis=axes, keepdims=True)
+    spread = x - mean if centered else x
+    inverse = 1 / np.sqrt(np.square(spread).mean(axis=axes, keepdims=True) + x.dtype.type(epsilon))
+    return spread * inverse, mean, inverse
+
+
+def _results(node: NodeSpec, *found: Any) -> Any:
+    wanted = [value if node.wants_output(i) else None for i, value in enumerate(found[: len(node.outputs)])]
+    return wanted[0] if len(wanted) == 1 else tuple(wanted)
+
+
+@TABLE.operator("LayerNormalization", 1)
+@TABLE.operator("LayerNormalization", 1, domain=MICROSOFT)
+def layer_normalization_1(node: NodeSpec) -> Kernel:
+    """The standard's operator in models older than its opset 17; the statistics have the type of ``stash_type``."""
+    axis, epsilon = node.attr("axis", -1), node.attr("epsilon", 1e-5)
+
+    def run(x: np.ndarray, scale: np.ndarray, bias: np.ndarray | None = None) -> Any:
+        axes = tuple(range(checked_axis(node, axis, x.ndim), x.ndim))
+        y, mean, inverse = normalized(widened(x), axes, epsilon, centered=True)
+        y = y * widened(scale)
+        y = y if bias is None else y + widened(bias)
+        return _results(node, y.astype(scale.dtype, copy=False), mean, inverse)
+
+    return Kernel(run)
+
+
+@TABLE.operator("SimplifiedLayerNormalization", 1)
+@TABLE.operator("SimplifiedLayerNormalization", 1, domain=MICROSOFT)
+def simplified_layer_normalization(node: NodeSpec) -> Kernel:
+    """By the root of the mean square; the output has the type of the scale."""
+    axis, epsilon = node.attr("axis", -1), node.attr("epsilon", 1e-5)
+
+    def run(x: np.ndarray, scale: np.ndarray) -> Any:
+        axes = tuple(range(checked_axis(node, axis, x.ndim), x.ndim))
+        y, _, inverse = normalized(widened(x), axes, epsilon, centered=False)
+        return _results(node, (y * widened(scale)).astype(scale.dtype, copy=False), inverse)
+
+    return Kernel(run)
+
+
+@TABLE.operator("SkipLayerNormalization", 1, domain=MICROSOFT)
+def skip_layer_normalization(node: NodeSpec) -> Kernel:
+    """Of the sum of input, skip and bias, which is the fourth output."""
+    epsilon = node.attr("epsilon", 1e-12)
+
+    def run(
+        x: np.ndarray,
+        skip: np.ndarray,
+        gamma: np.ndarray,
+        beta: np.ndarray | None = None,
+        bias: np.ndarray | None = None,
+    ) -> Any:
+        return _skip(node, (x, skip, bias), gamma, beta, epsilon, centered=True)
+
+    return Kernel(run)
+
+
+@TABLE.operator("SkipSimplifiedLayerNormalization", 1, domain=MICROSOFT)
+def skip_simplified_layer_normalization(node: NodeSpec) -> Kernel:
+    """By the root of the mean square, of the sum of input, skip and bias, which is the fourth output."""
+    epsilon = node.attr("epsilon", 1e-12)
+
+    def run(x: np.ndarray, skip: np.ndarray, gamma: np.ndarray, bias: np.ndarray | None = None) -> Any:
+        return _skip(node, (x, skip, bias), gamma, None, epsilon, centered=False)
+
+    return Kernel(run)
+
+
+def _skip(
+    node: NodeSpec,
+    terms: tuple[np.ndarray, np.ndarray, np.ndarray | None],
+    gamma: np.ndarray,
+    beta: np.ndarray | None,
+    epsilon: float,
+    *,
+    centered: bool,
+) -> Any:
+    x, skip, bias = terms
+    total = widened(x) + widened(skip)
+    if total.shape != x.shape:
+        raise KernelError(f"{node}: skip {skip.shape} does not broadcast to input {x.shape}")
+    total = total if bias is None else total + widened(bias)
+    y, mean, inverse = normalized(total, (-1,), epsilon, centered=centered)
+    y = y * widened(gamma)
+    y = y if beta is None else y + widened(beta)
+    return _results(node, y.astype(x.dtype, copy=False), mean, inverse, total.astype(x.dtype, copy=False))
+
+
+@TABLE.operator("EmbedLayerNormalization", 1, domain=MICROSOFT)
+def embed_layer_normalization(node: NodeSpec) -> Kernel:
+    """BERT's first layer: the sum of word, position and segment embeddings, normalized; and how long each row is."""
+    epsilon = node.attr("epsilon", 1e-12)
+
+    def run(
+        ids: np.ndarray,
+        segments: np.ndarray | None,
+        words: np.ndarray,
+        positions: np.ndarray,
+        segment_table: np.ndarray | None,
+        gamma: np.ndarray,
+        beta: np.ndarray,
+        mask: np.ndarray | None = None,
+        position_ids: np.ndarray | None = None,
+    ) -> Any:
+        places = np.arange(ids.shape[1])[None] if position_ids is None else position_ids
+        total = _rows(node, words, ids) + _rows(node, positions, places)
+        if segments is not None and segment_table is not None:
+            total = total + _rows(node, segment_table, segments)
+        y, _, _ = normalized(total, (-1,), epsilon, centered=True)
+        y = (y * widened(gamma) + widened(beta)).astype(words.dtype, copy=False)
+        lengths = np.zeros(len(ids)) if mask is None else (mask == 1).sum(axis=1)
+        return _results(node, y, lengths.astype(np.int32), total.astype(words.dtype, copy=False))
+
+    return Kernel(run)
+
+
+def _rows(node: NodeSpec, table: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    return widened(table[checked_indices(node, indices, len(table))])

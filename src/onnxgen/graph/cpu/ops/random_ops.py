@@ -1,0 +1,154 @@
+"""Random tensors: normal, uniform, Bernoulli, multinomial, and Dropout.
+
+Every kernel has a generator of its own, which several threads may draw from. With a ``seed`` attribute the stream of
+a freshly compiled node is always the same; without one it is different in every process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxgen.errors import KernelError
+from onnxgen.graph.cpu.casting import cast
+from onnxgen.graph.cpu.half import widened
+from onnxgen.graph.cpu.registry import KernelTable
+from onnxgen.graph.ep.kernel import Kernel
+from onnxgen.graph.ep.node import NodeSpec
+from onnxgen.graph.ir.types import numpy_dtype
+
+TABLE = KernelTable()
+
+Draw = Callable[[tuple[int, ...]], np.ndarray]
+
+
+def _generator(node: NodeSpec) -> np.random.Generator:
+    seed = node.attr("seed")
+    if isinstance(seed, float):
+        seed = int(np.float32(seed).view(np.uint32))
+    return np.random.default_rng(None if seed is None else seed % (1 << 64))
+
+
+def _dtype(node: NodeSpec, otherwise: np.dtype) -> np.dtype:
+    dtype = node.attr("dtype")
+    return otherwise if dtype is None else numpy_dtype(ir.DataType(dtype))
+
+
+def _normal(node: NodeSpec) -> Draw:
+    generator, mean, scale = _generator(node), node.attr("mean", 0.0), node.attr("scale", 1.0)
+    return lambda shape: generator.normal(mean, scale, shape)
+
+
+def _uniform(node: NodeSpec) -> Draw:
+    generator, low, high = _generator(node), node.attr("low", 0.0), node.attr("high", 1.0)
+    return lambda shape: generator.uniform(low, high, shape)
+
+
+def _register(op_type: str, drawing: Callable[[NodeSpec], Draw]) -> None:
+    @TABLE.operator(op_type, 1, 22, name=op_type.lower())
+    def by_shape(node: NodeSpec) -> Kernel:
+        draw, shape = drawing(node), tuple(node.attr("shape"))
+        dtype = _dtype(node, np.dtype(np.float32))
+
+        def run() -> np.ndarray:
+            return cast(np.asarray(draw(shape)), dtype)
+
+        return Kernel(run)
+
+    @TABLE.operator(f"{op_type}Like", 1, 22, name=f"{op_type.lower()}_like")
+    def by_tensor(node: NodeSpec) -> Kernel:
+        draw = drawing(node)
+
+        def run(like: np.ndarray) -> np.ndarray:
+            return cast(np.asarray(draw(like.shape)), _dtype(node, like.dtype))
+
+        return Kernel(run)
+
+
+_register("RandomNormal", _normal)
+_register("RandomUniform", _uniform)
+
+
+@TABLE.operator("Bernoulli", 15, 22)
+def bernoulli(node: NodeSpec) -> Kernel:
+    """1 with the probability that the input says for each element, else 0."""
+    generator = _generator(node)
+
+    def run(probability: np.ndarray) -> np.ndarray:
+        drawn = np.asarray(generator.random(probability.shape) < widened(probability))
+        return cast(drawn, _dtype(node, probability.dtype))
+
+    return Kernel(run)
+
+
+@TABLE.operator("Multinomial", 7, 22)
+def multinomial(node: NodeSpec) -> Kernel:
+    """Classes drawn from unnormalized logarithms of probabilities (batch, classes)."""
+    generator, samples = _generator(node), node.attr("sample_size", 1)
+    dtype = _dtype(node, np.dtype(np.int32))
+
+    def run(logits: np.ndarray) -> np.ndarray:
+        batch, classes = logits.shape
+        if batch and not classes:
+            raise KernelError(f"{node}: there is no class to draw from")
+        wide = logits.astype(np.float64)
+        weights = np.exp(wide - wide.max(1, keepdims=True)) if wide.size else wide
+        cumulative = weights.cumsum(1)
+        draws = generator.random((batch, samples))
+        drawn = np.empty((batch, samples), dtype)
+        for row in range(batch):
+            edges = cumulative[row]
+            drawn[row] = np.searchsorted(edges, draws[row] * edges[-1], side="right")
+        return np.minimum(drawn, dtype.type(max(classes - 1, 0)))
+
+    return Kernel(run)
+
+
+def _dropped(generator: np.random.Generator, x: np.ndarray, ratio: float) -> tuple[np.ndarray, np.ndarray]:
+    """Zero with probability ``ratio``, the rest scaled by ``1 / (1 - ratio)``; and what was kept."""
+    if not 0 <= ratio < 1:
+        raise KernelError(f"Dropout with ratio {ratio}: it must be at least 0 and less than 1")
+    kept = np.asarray(generator.random(x.shape) >= ratio)
+    return np.asarray(widened(x) * kept * np.float32(1 / (1 - ratio))).astype(x.dtype), kept
+
+
+@TABLE.operator("Dropout", 12, 13, 22)
+def dropout(node: NodeSpec) -> Kernel:
+    """The data itself, or with a true ``training_mode`` input randomly dropped elements of it."""
+    generator, wants_mask = _generator(node), len(node.outputs) > 1
+
+    def run(x: np.ndarray, ratio: np.ndarray | None = None, training: np.ndarray | None = None) -> Any:
+        share = 0.5 if ratio is None else float(ratio.item())
+        if training is None or not training.item() or share == 0:
+            return (x, np.ones(x.shape, bool)) if wants_mask else x
+        y, kept = _dropped(generator, x, share)
+        return (y, kept) if wants_mask else y
+
+    return Kernel(run, may_alias=((0, 0),))
+
+
+@TABLE.operator("Dropout", 7, 10, name="dropout/inference")
+def dropout_7(node: NodeSpec) -> Kernel:
+    """The data itself, and a mask of ones: of the data's type in version 7, boolean in 10."""
+
+    def run(x: np.ndarray) -> Any:
+        mask_dtype = x.dtype if node.since_version == 7 else np.dtype(bool)
+        return (x, np.ones(x.shape, mask_dtype)) if len(node.outputs) > 1 else x
+
+    return Kernel(run, may_alias=((0, 0),))
+
+
+@TABLE.operator("Dropout", 1, 6, name="dropout/is_test")
+def dropout_1(node: NodeSpec) -> Kernel:
+    """Randomly dropped elements, or with ``is_test`` the data itself and no mask."""
+    generator, ratio, is_test = _generator(node), node.attr("ratio", 0.5), bool(node.attr("is_test", 0))
+
+    def run(x: np.ndarray) -> Any:
+        y, kept = (x, None) if is_test else _dropped(generator, x, ratio)
+        mask = None if kept is None else kept.astype(x.dtype)
+        return (y, mask) if len(node.outputs) > 1 else y
+
+    return Kernel(run, may_alias=((0, 0),))

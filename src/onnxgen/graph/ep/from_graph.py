@@ -10,16 +10,17 @@ import onnx_ir as ir
 from onnxgen.graph.ep.node import NodeSpec
 from onnxgen.graph.ir.attributes import attribute_values, tensor_array, value_type
 from onnxgen.graph.ir.schemas import normal_domain, since_version
-from onnxgen.graph.ir.types import ValueType
+from onnxgen.graph.ir.types import DECLARED_TYPE, ValueType
 
 
 def node_spec(node: ir.Node, opsets: Mapping[str, int]) -> NodeSpec:
-    """Describe a node; ``opsets`` are the model's imports, by domain in any spelling.
+    """Describe a node; ``opsets`` are the model's imports, by domain in any spelling, unless it has its own version.
 
     Types come from the node's values, constants from initializers that no feed can override.
     """
     domain = normal_domain(node.domain)
-    opset = {normal_domain(name): version for name, version in opsets.items()}.get(domain, 1)
+    imported = {normal_domain(name): version for name, version in opsets.items()}.get(domain, 1)
+    opset = imported if node.version is None else node.version
     constants = {
         index: array
         for index, value in enumerate(node.inputs)
@@ -41,7 +42,7 @@ def node_spec(node: ir.Node, opsets: Mapping[str, int]) -> NodeSpec:
 
 def type_of(value: ir.Value) -> ValueType:
     """The type that inference or the file gave a value."""
-    return value_type(value.type, value.shape)
+    return value.meta[DECLARED_TYPE] if DECLARED_TYPE in value.meta else value_type(value.type, value.shape)
 
 
 def constant_array(value: ir.Value) -> np.ndarray | None:

@@ -67,6 +67,9 @@ ValueType = TensorType | SequenceType | OptionalType | MapType
 UNKNOWN = TensorType(ir.DataType.UNDEFINED, None)
 """A value of which nothing is known."""
 
+DECLARED_TYPE = "onnxgen.declared_type"
+"""Key in ``onnx_ir.Value.meta`` of a type that onnx-ir cannot hold because it has a map in it."""
+
 _TYPE_NAMES = {
     ir.DataType.FLOAT: "float",
     ir.DataType.DOUBLE: "double",

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
 import onnx_ir as ir
+from onnx_ir.passes.common import NameFixPass
 
 from onnxgen.errors import InvalidGraphError
+from onnxgen.graph.ir.types import DECLARED_TYPE, ValueType
 from onnxgen.graph.loader.constants import constants_to_initializers
 from onnxgen.graph.loader.data_files import DataFiles
+from onnxgen.graph.loader.declared_types import clean_types
 from onnxgen.graph.loader.defects import Defects
+from onnxgen.graph.loader.functions import functions_to_inline
+from onnxgen.graph.loader.inline import inline_functions
+from onnxgen.graph.loader.legality import check_graph
+from onnxgen.graph.loader.node_opset import notes_to_versions
+from onnxgen.graph.loader.old_formats import modernize
+from onnxgen.graph.loader.operators import check_operators
 from onnxgen.graph.loader.source import ModelSource, Source, read_source
-from onnxgen.graph.loader.take_tensors import put_back, take_tensors
+from onnxgen.graph.loader.take_tensors import Tensors, put_back, take_tensors
 from onnxgen.graph.loader.versions import check_versions
 
 
@@ -62,28 +71,44 @@ def load_graph(source: ModelSource, *, keep_function: Callable[[str, str], bool]
 
 
 def _legal_model(source: Source, keep_function: Callable[[str, str], bool]) -> ir.Model:
-    defects = Defects(source.origin)
-    check_versions(source.proto, source.origin, defects)
+    proto, defects = source.proto, Defects(source.origin)
+    check_versions(proto, source.origin, defects)
     defects.raise_if_any()
-    tensors = take_tensors(source.proto, DataFiles(source.folder, source.origin), source.lent, defects)
+    functions = functions_to_inline(proto, keep_function, defects)
+    check_graph(proto.graph, defects)
+    modernize(proto)
+    maps = clean_types(proto, defects)
+    tensors = take_tensors(proto, DataFiles(source.folder, source.origin), source.lent, defects)
     defects.raise_if_any()
-    model = _convert(source.proto, source.origin)
-    put_back(model, tensors)
-    constants_to_initializers(model)
-    return model
+    inline_functions(proto, functions)
+    check_operators(proto, defects)
+    defects.raise_if_any()
+    return _convert(proto, tensors, maps, source.origin)
 
 
-def _convert(proto: onnx.ModelProto, origin: str) -> ir.Model:
+def _convert(
+    proto: onnx.ModelProto, tensors: Tensors, maps: Mapping[str, ValueType], origin: str
+) -> ir.Model:
     try:
         model = ir.from_proto(proto)
-        model.graph.sort()
-        if model.functions:
-            import onnx_ir.passes.common as passes
-
-            model = passes.InlinePass()(model).model
     except (ir.serde.SerdeError, ValueError, TypeError, KeyError, NotImplementedError) as cause:
         raise InvalidGraphError(f"{origin} cannot be read: {_first_cause(cause)}") from cause
+    for value in model.graph.inputs:
+        _declare(value, maps)
+    for node in model.graph.all_nodes():
+        notes_to_versions(node)
+        for value in node.outputs:
+            _declare(value, maps)
+    put_back(model, tensors)
+    constants_to_initializers(model)
+    NameFixPass()(model)
+    model.graph.sort()
     return model
+
+
+def _declare(value: ir.Value, maps: Mapping[str, ValueType]) -> None:
+    if value.name is not None and value.name in maps:
+        value.meta[DECLARED_TYPE] = maps[value.name]
 
 
 def _first_cause(error: BaseException) -> str:

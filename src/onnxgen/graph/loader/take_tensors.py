@@ -79,10 +79,10 @@ def _sparse(model: onnx.ModelProto) -> Iterator[tuple[onnx.SparseTensorProto, on
         for sparse in graph.sparse_initializer:
             yield sparse, graph.initializer.add()
     for attribute in _attributes(model):
-        if attribute.HasField("sparse_tensor"):
+        if attribute.type == onnx.AttributeProto.SPARSE_TENSOR:
             attribute.type = onnx.AttributeProto.TENSOR
             yield attribute.sparse_tensor, attribute.t
-        if attribute.sparse_tensors:
+        if attribute.type == onnx.AttributeProto.SPARSE_TENSORS:
             attribute.type = onnx.AttributeProto.TENSORS
             for sparse in attribute.sparse_tensors:
                 yield sparse, attribute.tensors.add()

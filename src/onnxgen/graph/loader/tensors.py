@@ -159,7 +159,7 @@ def _external(
     if not needed:
         return ir.Tensor(np.empty(dims, numpy_dtype(dtype)), dtype, shape=shape, name=proto.name)
     raw = files.extent(entries["location"], offset, needed, tensor=proto.name)
-    if dtype.bitwidth >= 8 and offset % max(1, dtype.bitwidth // 8) == 0:
+    if dtype.bitwidth >= 8 and dtype is not _DataType.BOOL and offset % max(1, dtype.bitwidth // 8) == 0:
         return ir.Tensor(from_bytes(raw, dtype, dims), dtype, shape=shape, name=proto.name)
     # unpacking and aligning make copies, so they wait until somebody asks
     return ir.LazyTensor(
@@ -172,11 +172,11 @@ def _external(
 
 
 def from_bytes(raw: np.ndarray, dtype: ir.DataType, dims: tuple[int, ...]) -> np.ndarray:
-    """Elements from the little-endian bytes that files store; a view where elements are whole bytes."""
+    """Elements from the little-endian bytes that files store; a view where elements are whole bytes other than bool."""
     if dtype.bitwidth < 8:
         return ir.PackedTensor(raw, dtype, shape=ir.Shape(dims)).numpy()
     if dtype is _DataType.BOOL:
-        return raw.view(np.bool_).reshape(dims)
+        return (raw != 0).reshape(dims)
     array = raw.view(numpy_dtype(dtype).newbyteorder("<")).reshape(dims)
     return array.astype(numpy_dtype(dtype), copy=False)
 

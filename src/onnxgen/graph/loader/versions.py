@@ -25,8 +25,6 @@ def check_versions(model: onnx.ModelProto, origin: str, defects: Defects) -> Non
             f"{origin} has IR version {model.ir_version}; the installed onnx {onnx.__version__} knows versions up to "
             f"{onnx.IR_VERSION}: update onnx, or export the model for an older version"
         )
-    if model.ir_version < 1:
-        defects.add(f"its IR version is {model.ir_version}, which is not a version of the format")
     if not model.opset_import:
         if model.ir_version >= _OPSETS_SINCE_IR:
             defects.add("it imports no operator set, as models must since IR version 3")

@@ -51,3 +51,10 @@ def _with_inner(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     yield graph
     for node in graph.node:
         yield from inner_graphs(node)
+
+
+def node_label(node: onnx.NodeProto) -> str:
+    """What messages call a node: its operator, and its name or first output."""
+    name = node.name or next((output for output in node.output if output), "")
+    operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+    return f"{operator} node {name!r}" if name else f"{operator} node without a name"

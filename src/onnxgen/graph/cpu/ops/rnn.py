@@ -1,0 +1,212 @@
+"""Recurrent networks: ``RNN``, ``GRU``, ``LSTM``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from onnxgen.graph.cpu.precision import widened
+from onnxgen.graph.cpu.recurrent import Activation, RecurrentSpec, State, Step, scan
+from onnxgen.graph.cpu.registry import KernelTable
+from onnxgen.graph.ep.kernel import Kernel
+from onnxgen.graph.ep.node import NodeSpec
+
+TABLE = KernelTable()
+
+Project = Callable[[np.ndarray], np.ndarray]
+"""``[..., features]`` times weights, ``[..., gates * hidden]``."""
+
+
+@TABLE.operator("RNN", 1, 7, 14, 22)
+def rnn(node: NodeSpec) -> Kernel:
+    """``h = f(x W + h R + b)``."""
+    spec = RecurrentSpec.of(node, ("Tanh",))
+
+    def step(r: np.ndarray, functions: tuple[Activation, ...]) -> Step:
+        (f,) = functions
+
+        def advance(projected: np.ndarray, state: State) -> State:
+            return (f(spec.clipped(projected + state[0] @ r.T)),)
+
+        return advance
+
+    def run(
+        x: np.ndarray,
+        w: np.ndarray,
+        r: np.ndarray,
+        b: np.ndarray | None = None,
+        lengths: np.ndarray | None = None,
+        initial_h: np.ndarray | None = None,
+    ) -> np.ndarray | tuple[np.ndarray | None, ...]:
+        wide = widened(r)
+        steps = [step(wide[d], functions) for d, functions in enumerate(spec.activations)]
+        biases = None if b is None else widened(b).reshape(len(r), 2, -1).sum(1)
+        return _directions(node, spec, x, projections(w, biases), steps, lengths, (initial_h,), r.shape[2])
+
+    return Kernel(run)
+
+
+@TABLE.operator("GRU", 1, 3, 7, 14, 22)
+def gru(node: NodeSpec) -> Kernel:
+    """Gates update, reset, hidden; ``linear_before_reset`` multiplies by the reset gate after the recurrent weights."""
+    spec, linear = RecurrentSpec.of(node, ("Sigmoid", "Tanh")), bool(node.attr("linear_before_reset", 0))
+
+    def step(r: np.ndarray, b: np.ndarray, functions: tuple[Activation, ...]) -> Step:
+        f, g = functions
+        hidden = r.shape[1]
+        gates, last, bias = r[: 2 * hidden], r[2 * hidden :], b[2 * hidden :]
+
+        def advance(projected: np.ndarray, state: State) -> State:
+            (h,) = state
+            update, reset = np.split(f(spec.clipped(projected[:, : 2 * hidden] + h @ gates.T)), 2, axis=1)
+            recurrent = reset * (h @ last.T + bias) if linear else (reset * h) @ last.T + bias
+            new = g(spec.clipped(projected[:, 2 * hidden :] + recurrent))
+            return ((1 - update) * new + update * h,)
+
+        return advance
+
+    def run(
+        x: np.ndarray,
+        w: np.ndarray,
+        r: np.ndarray,
+        b: np.ndarray | None = None,
+        lengths: np.ndarray | None = None,
+        initial_h: np.ndarray | None = None,
+    ) -> np.ndarray | tuple[np.ndarray | None, ...]:
+        wide, hidden = widened(r), r.shape[2]
+        both = (
+            np.zeros((len(r), 2, 3 * hidden), wide.dtype) if b is None else widened(b).reshape(len(r), 2, -1)
+        )
+        # The recurrent bias of update and reset joins the input's; that of the hidden gate may be scaled by reset.
+        inputs = both[:, 0] + np.concatenate(
+            [both[:, 1, : 2 * hidden], np.zeros_like(both[:, 1, :hidden])], 1
+        )
+        steps = [step(wide[d], both[d, 1], functions) for d, functions in enumerate(spec.activations)]
+        return _directions(node, spec, x, projections(w, inputs), steps, lengths, (initial_h,), hidden)
+
+    return Kernel(run)
+
+
+@TABLE.operator("LSTM", 1, 7, 14, 22)
+def lstm(node: NodeSpec) -> Kernel:
+    """Gates input, output, forget, cell; peepholes input, output, forget."""
+
+    def weights(
+        w: np.ndarray, r: np.ndarray, biases: np.ndarray | None
+    ) -> tuple[list[Project], list[Project], int]:
+        return projections(w, biases), projections(r, None), r.shape[2]
+
+    run = lstm_runner(node)
+
+    def call(
+        x: np.ndarray,
+        w: np.ndarray,
+        r: np.ndarray,
+        b: np.ndarray | None = None,
+        lengths: np.ndarray | None = None,
+        initial_h: np.ndarray | None = None,
+        initial_c: np.ndarray | None = None,
+        peepholes: np.ndarray | None = None,
+    ) -> np.ndarray | tuple[np.ndarray | None, ...]:
+        biases = None if b is None else widened(b).reshape(len(r), 2, -1).sum(1)
+        return run(x, weights(w, r, biases), lengths, (initial_h, initial_c), peepholes)
+
+    return Kernel(call)
+
+
+def lstm_runner(node: NodeSpec) -> Callable[..., np.ndarray | tuple[np.ndarray | None, ...]]:
+    """``run(x, (input_projections, recurrent_projections, hidden), lengths, initial_states, peepholes)``."""
+    spec = RecurrentSpec.of(node, ("Sigmoid", "Tanh", "Tanh"))
+    coupled = bool(node.attr("input_forget", 0))
+
+    def step(recur: Project, p: np.ndarray | None, functions: tuple[Activation, ...]) -> Step:
+        f, g, h = functions
+
+        def advance(projected: np.ndarray, state: State) -> State:
+            hidden, cell = state
+            into, out, forget, new = np.split(projected + recur(hidden), 4, axis=1)
+            if p is not None:
+                into, forget = into + p[0] * cell, forget + p[2] * cell
+            into = f(spec.clipped(into))
+            forget = 1 - into if coupled else f(spec.clipped(forget))
+            cell = forget * cell + into * g(spec.clipped(new))
+            if p is not None:
+                out = out + p[1] * cell
+            return f(spec.clipped(out)) * h(cell), cell
+
+        return advance
+
+    def run(
+        x: np.ndarray,
+        weights: tuple[list[Project], list[Project], int],
+        lengths: np.ndarray | None,
+        initial: tuple[np.ndarray | None, np.ndarray | None],
+        peepholes: np.ndarray | None,
+    ) -> np.ndarray | tuple[np.ndarray | None, ...]:
+        inputs, recurrent, hidden = weights
+        p = None if peepholes is None else widened(peepholes).reshape(len(inputs), 3, hidden)
+        steps = [
+            step(recurrent[d], None if p is None else p[d], functions)
+            for d, functions in enumerate(spec.activations)
+        ]
+        return _directions(node, spec, x, inputs, steps, lengths, initial, hidden)
+
+    return run
+
+
+def projections(w: np.ndarray, biases: np.ndarray | None) -> list[Project]:
+    """For each direction the product with ``w [directions, rows, features]`` transposed, plus a bias."""
+    wide = widened(w)
+
+    def project(d: int) -> Project:
+        matrix, bias = wide[d].T, 0 if biases is None else biases[d]
+
+        def apply(x: np.ndarray) -> np.ndarray:
+            return x @ matrix + bias
+
+        return apply
+
+    return [project(d) for d in range(len(wide))]
+
+
+def _directions(
+    node: NodeSpec,
+    spec: RecurrentSpec,
+    x: np.ndarray,
+    inputs: list[Project],
+    steps: list[Step],
+    lengths: np.ndarray | None,
+    initial: tuple[np.ndarray | None, ...],
+    hidden: int,
+) -> np.ndarray | tuple[np.ndarray | None, ...]:
+    """Run each direction; ``Y``, ``Y_h`` and, with a second state, ``Y_c``, as many as the node names."""
+    sequence = widened(x).swapaxes(0, 1) if spec.batch_first else widened(x)  # [steps, batch, features]
+    count, batch = sequence.shape[:2]
+    if lengths is not None and (lengths >= count).all():
+        lengths = None
+    outputs: list[np.ndarray] = []
+    finals: list[State] = []
+    for d, reverse in enumerate(spec.reverse):
+        projected = inputs[d](sequence.reshape(count * batch, -1)).reshape(count, batch, -1)
+        state = tuple(
+            np.zeros((batch, hidden), sequence.dtype)
+            if first is None
+            else widened(first.swapaxes(0, 1) if spec.batch_first else first)[d]
+            for first in initial
+        )
+        y, final = scan(projected, state, steps[d], lengths=lengths, reverse=reverse)
+        outputs.append(y)
+        finals.append(final)
+    results = [np.stack(outputs, 1)]  # [steps, directions, batch, hidden]
+    results += [np.stack(states) for states in zip(*finals, strict=True)]  # [directions, batch, hidden]
+    if spec.batch_first:
+        results = [results[0].transpose(2, 0, 1, 3), *(state.swapaxes(0, 1) for state in results[1:])]
+    wanted = tuple(
+        np.array(value, x.dtype, order="C", copy=True) if node.wants_output(index) else None
+        for index, value in enumerate(results[: len(node.outputs)])
+    )
+    if len(wanted) == 1:
+        assert wanted[0] is not None
+        return wanted[0]
+    return wanted

@@ -14,7 +14,7 @@ from onnxgen.graph.session.options import (
     RunOptions,
     SessionOptions,
 )
-from onnxgen.graph.session.values import OrtValue
+from onnxgen.graph.session.ort_value import OrtValue
 
 __all__ = [
     "ExecutionMode",

@@ -22,7 +22,7 @@ from onnxgen.graph.ir.types import (
     onnx_dtype,
     type_name,
 )
-from onnxgen.graph.session.values import OrtValue
+from onnxgen.graph.session.ort_value import OrtValue
 
 
 class InputPort:

@@ -23,9 +23,9 @@ from onnxgen.graph.session.io_binding import IOBinding
 from onnxgen.graph.session.model_metadata import ModelMetadata, read_metadata
 from onnxgen.graph.session.node_arg import NodeArg, node_arg
 from onnxgen.graph.session.options import RunOptions, SessionOptions
+from onnxgen.graph.session.ort_value import OrtValue
 from onnxgen.graph.session.session_log import SessionLog
 from onnxgen.graph.session.settle import settle
-from onnxgen.graph.session.values import OrtValue
 
 
 class InferenceSession:

@@ -11,7 +11,7 @@ import numpy as np
 from onnxgen.errors import ConfigError, FeedError
 from onnxgen.graph.ir.types import ValueType
 from onnxgen.graph.session.feeds import Feeds
-from onnxgen.graph.session.values import OrtValue, check_host, element_dtype
+from onnxgen.graph.session.ort_value import OrtValue, check_host, element_dtype
 
 
 class IOBinding:

@@ -17,8 +17,8 @@ from onnxgen.errors import CapabilityError, ConfigError
 from onnxgen.foundations.suggest import did_you_mean
 from onnxgen.graph.ir.arrays import host_array
 from onnxgen.graph.optimizer.level import OptimizationLevel
+from onnxgen.graph.session.ort_value import OrtValue
 from onnxgen.graph.session.strict_attributes import StrictAttributes, flag, number, text
-from onnxgen.graph.session.values import OrtValue
 
 
 class GraphOptimizationLevel(IntEnum):

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import onnx_ir as ir
 
 from onnxgen.graph.ir.types import TensorType
 from onnxgen.graph.planner.program import Call, Program
 
 
-def origins(program: Program) -> list[frozenset[int]]:
+def origins(program: Program, *, written: Collection[int] = ()) -> list[frozenset[int]]:
     """For each value the values whose memory it may be or hold: itself where its memory is its own.
 
     Containers hold their elements rather than copies, so what goes into or comes out of one is counted as the
-    same memory, too.
+    same memory, too. Calls in ``written`` write into memory that they are given: their outputs are nothing's view.
     """
     found = [frozenset((value,)) for value in range(len(program.values))]
-    for call in program.calls:
+    for number, call in enumerate(program.calls):
+        if number in written:
+            continue
         for index, output in enumerate(call.outputs):
             sources = [found[value] for value in aliased_inputs(program, call, index)]
             if sources:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
+from onnxgen.graph.planner.layout import Layout
 from onnxgen.graph.planner.program import Call, Program
 
 
@@ -17,10 +18,14 @@ class Form:
     Attributes:
         stoppable: Asks between calls whether the run was told to stop.
         traced: Every call is a span of a trace.
+        observed: Types of outputs are noted in a record that the function takes.
+        lends: Outputs may be memory of inputs: the caller knows (graphs inside control flow).
     """
 
     stoppable: bool = False
     traced: bool = False
+    observed: bool = False
+    lends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +34,32 @@ class Plan:
 
     Attributes:
         program: What it executes, without what its outputs do not need.
+        layout: Which values it has in an arena; None when every value is new memory.
         source: The function, as a module's text.
         code: The same, compiled.
         calls_by_line: The call on each line of the source that has one, counted from 1.
     """
 
     program: Program
+    layout: Layout | None
     source: str
     code: CodeType
     calls_by_line: Mapping[int, Call]
 
-    def bind(self, **names: Any) -> Callable[..., tuple[Any, ...]]:
-        """The function over these kernels, constants and helpers: what the source's ``make`` takes."""
+    def bind(self, **helpers: Any) -> Callable[..., tuple[Any, ...]]:
+        """The function over this program's kernels and constants.
+
+        Args:
+            **helpers: ``fresh`` (copies a value), ``span`` (opens a call's span), ``see`` (is told outputs), ``view``
+                (is told what should be a view and of what) and ``buffers`` (arrays, in the layout's order).
+        """
+        written = self.layout.written if self.layout else ()
+        kernels = [
+            call.kernel.into if i in written else call.kernel.run for i, call in enumerate(self.program.calls)
+        ]
         module: dict[str, Any] = {"__name__": self.code.co_filename, "__loader__": _Source(self.source)}
         exec(self.code, module)  # noqa: S102 (our own text)
-        return module["make"](**names)
+        return module["make"](kernels, list(self.program.constants.values()), **helpers)
 
 
 @dataclass(frozen=True, slots=True)

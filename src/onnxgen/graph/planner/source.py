@@ -2,132 +2,162 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 
 from onnxgen.graph.ir.types import TensorType, ValueType, type_name
 from onnxgen.graph.planner.aliasing import origins
+from onnxgen.graph.planner.layout import Layout
 from onnxgen.graph.planner.plan import Form, Plan
 from onnxgen.graph.planner.program import Call, Program
 
+HEAP = Form()
+"""Every kernel allocates; nothing else happens."""
 
-def write_plan(program: Program, *, form: Form = Form()) -> Plan:  # noqa: B008 (frozen)
+
+def write_plan(program: Program, *, form: Form = HEAP, layout: Layout | None = None) -> Plan:
     """Write and compile the function that executes a program.
 
-    Its outputs are never views of inputs, constants or each other.
+    ``make(kernels, constants, ...)`` unpacks what the function uses, which makes every name in it a fast one, and
+    returns ``plan(run, *inputs, *given)``, or ``plan(run, types, *inputs)`` in the observed form.
+
+    Args:
+        program: What its outputs need, and no more.
+        form: What else the function does.
+        layout: Which values live in an arena; None when all values are new memory.
     """
-    writer = _Writer(program, form)
-    lines = [*writer.head(), *writer.body()]
-    source = "\n".join(lines) + "\n"
-    numbers = {number: call for number, line in enumerate(lines, 1) if (call := writer.call_of.get(line))}
-    return Plan(program, source, compile(source, f"<plan of {program.name}>.py", "exec"), numbers)
-
-
-def kernel_names(program: Program) -> list[str]:
-    """How the kernels of a program's calls are called in its source."""
-    return [f"{call.spec.op_type}_{index}" for index, call in enumerate(program.calls)]
+    writer = _Writer(program, form, layout)
+    writer.write()
+    source = "\n".join(writer.lines) + "\n"
+    code = compile(source, f"<plan of {program.name}>.py", "exec")
+    return Plan(program, layout, source, code, writer.calls_by_line)
 
 
 class _Writer:
-    def __init__(self, program: Program, form: Form) -> None:
+    def __init__(self, program: Program, form: Form, layout: Layout | None) -> None:
         self.program = program
         self.form = form
-        self.kernels = kernel_names(program)
-        self.call_of: dict[str, Call] = {}
-        self.fresh = copies(program)
+        self.written = layout.written if layout else frozenset[int]()
+        self.views = layout.views if layout else frozenset[int]()
+        self.given = layout.given if layout else ()
+        self.buffers = {buffer.value: buffer for buffer in layout.buffers} if layout else {}
+        self.kernels = [f"{call.spec.op_type}_{index}" for index, call in enumerate(program.calls)]
+        self.lines: list[str] = []
+        self.calls_by_line: dict[int, Call] = {}
 
-    def head(self) -> Iterator[str]:
-        yield f'"""Plan of {self.program.name!r}: {len(self.program.calls)} calls."""'
-        yield ""
-        yield ""
-        yield "def make(kernels, constants, fresh, span):"
-        yield from _unpack(self.kernels, "kernels")
-        yield from _unpack([self.name(value) for value in self.program.constants], "constants")
-        yield ""
-
-    def body(self) -> Iterator[str]:
-        program = self.program
-        yield f"    def plan(run, {''.join(f'{self.name(value)}, ' for value in program.inputs)}):"
-        for value in program.inputs:
-            yield f"        # {self.name(value)} is {self.describe(value)}"
-        dead = dead_after(program)
-        for index, call in enumerate(program.calls):
-            if self.form.stoppable:
-                yield "        run.check()"
-            line = f"        {self.call(index, call)}"
-            self.call_of[line] = call
-            yield line
-            if dead[index]:
-                yield f"        del {', '.join(map(self.name, dead[index]))}"
-        results = "".join(
-            f"fresh({self.name(value)}), " if copied else f"{self.name(value)}, "
-            for value, copied in zip(program.outputs, self.fresh, strict=True)
+    def write(self) -> None:
+        calls = self.program.calls
+        self.lines += [f'"""Plan of {self.program.name!r}: {len(calls)} calls."""', "", ""]
+        self.lines.append(
+            "def make(kernels, constants, *, fresh, span=None, see=None, view=None, buffers=()):"
         )
-        yield f"        return ({results})"
-        yield ""
-        yield "    return plan"
+        self._unpack(self.kernels, "kernels")
+        self._unpack([self._name(value) for value in self.program.constants], "constants")
+        self._unpack([self._name(value) for value in self.buffers], "buffers")
+        for index in sorted(self.views):
+            self._view(index, calls[index])
+        self.lines.append("")
+        parameters = (*self.program.inputs, *self.given)
+        self.lines.append(f"    def plan({', '.join([*self._context(), *map(self._name, parameters)])}):")
+        for value in parameters:
+            self.lines.append(f"        # {self._name(value)} is {self._described(value)}")
+        dead = self._dead_after()
+        for index, call in enumerate(calls):
+            if index not in self.views:
+                self._call(index, call)
+            if dead[index]:
+                self.lines.append(f"        del {', '.join(map(self._name, dead[index]))}")
+        self.lines.append(f"        return ({''.join(f'{result}, ' for result in self._results())})")
+        self.lines += ["", "    return plan"]
 
-    def call(self, index: int, call: Call) -> str:
-        inputs = ["None" if value is None else self.name(value) for value in call.inputs]
-        arguments = ", ".join(["run", *inputs] if call.takes_run else inputs)
-        targets = ", ".join(self.name(value) if self.wanted(value) else "_" for value in call.outputs)
-        comment = f"{call.spec} on {call.provider} -> {', '.join(self.describe(v) for v in call.outputs)}"
-        line = f"{targets} = {self.kernels[index]}({arguments})"
+    def _context(self) -> tuple[str, ...]:
+        return ("run", "types") if self.form.observed else ("run",)
+
+    def _unpack(self, names: Sequence[str], source: str) -> None:
+        for start in range(0, len(names), 8):
+            part = names[start : start + 8]
+            self.lines.append(f"    ({', '.join(part)},) = {source}[{start}:{start + len(part)}]")
+
+    def _view(self, index: int, call: Call) -> None:
+        arguments = self._arguments(call)
+        target = self._name(call.outputs[0])
+        buffers = ", ".join(
+            self._name(v) for v in call.inputs if v is not None and v not in self.program.constants
+        )
+        self._line(
+            f"    {target} = view({call.outputs[0]}, {self.kernels[index]}({arguments}), {buffers})", call
+        )
+
+    def _call(self, index: int, call: Call) -> None:
+        if self.form.stoppable:
+            self.lines.append("        run.check()")
+        arguments = self._arguments(call)
+        targets = ", ".join(self._name(value) if self._wanted(value) else "_" for value in call.outputs)
+        inputs = ", ".join(["run", *filter(None, [arguments])]) if call.takes_run else arguments
+        if index in self.written:
+            line = f"{self.kernels[index]}({', '.join(filter(None, [inputs, targets]))})"
+        else:
+            line = f"{targets} = {self.kernels[index]}({inputs})"
+        if self.form.observed:
+            line = f"{line}; see(types, {index}, {targets})"
         if self.form.traced:
-            line = f"with span(run, {index}, {', '.join(inputs)}) as saw: {line}; saw({targets})"
-        return f"{line}  # {_one_line(comment)}"
+            line = f"with span(run, {index}, {arguments}) as saw: {line}; saw({targets})"
+        self._line(f"        {line}", call)
 
-    def wanted(self, value: int) -> bool:
+    def _line(self, line: str, call: Call) -> None:
+        outputs = ", ".join(map(self._described, call.outputs))
+        comment = f"{call.spec} on {call.provider} -> {outputs}".encode("unicode_escape").decode("ascii")
+        self.lines.append(f"{line}  # {comment}")
+        self.calls_by_line[len(self.lines)] = call
+
+    def _arguments(self, call: Call) -> str:
+        return ", ".join("None" if value is None else self._name(value) for value in call.inputs)
+
+    def _results(self) -> list[str]:
+        """Outputs, copied where they may be memory of an input, a constant or an earlier output."""
+        found = origins(self.program, written=self.written)
+        taken = {*self.program.constants, *(() if self.form.lends else self.program.inputs)}
+        results: list[str] = []
+        for output in self.program.outputs:
+            copied = not taken.isdisjoint(found[output])
+            results.append(f"fresh({self._name(output)})" if copied else self._name(output))
+            # what is lent may be lent twice
+            taken |= found[output].difference(self.program.inputs if self.form.lends else ())
+        return results
+
+    def _dead_after(self) -> list[list[int]]:
+        """For each call the values of the heap that nothing uses after it."""
+        last: dict[int, int] = {}
+        for index, call in enumerate(self.program.calls):
+            for value in (*call.inputs, *call.outputs):
+                if value is not None and self._wanted(value):
+                    last[value] = index
+        fixed = {value for index in self.views for value in self.program.calls[index].outputs}
+        kept = {*self.program.constants, *self.program.outputs, *self.buffers, *self.given, *fixed}
+        dead: list[list[int]] = [[] for _ in self.program.calls]
+        for value in sorted(last.keys() - kept):
+            dead[last[value]].append(value)
+        return dead
+
+    def _wanted(self, value: int) -> bool:
         return bool(self.program.values[value].name)
 
-    def name(self, value: int) -> str:
+    def _name(self, value: int) -> str:
         return f"w{value}" if value in self.program.constants else f"v{value}"
 
-    def describe(self, value: int) -> str:
+    def _described(self, value: int) -> str:
         known = self.program.values[value]
-        return f"{known.name or 'nothing'}: {describe_type(known.type)}"
+        text = f"{known.name}: {describe_type(known.type)}" if known.name else "nothing"
+        buffer = self.buffers.get(value)
+        if buffer is None:
+            return text
+        over = "" if buffer.over is None else f" over {self._name(buffer.over)}"
+        return f"{text} in slot {buffer.slot}{over}"
 
 
 def describe_type(kind: ValueType) -> str:
     """``float[batch, 16]``; ``?`` where nothing is known."""
     if not isinstance(kind, TensorType):
         return str(kind)
-    shape = "[...]" if kind.shape is None else str(list(kind.shape)).replace("None", "?").replace("'", "")
-    return f"{type_name(kind.dtype)}{shape}"
-
-
-def copies(program: Program) -> list[bool]:
-    """For each output whether it must be copied, because it may be memory of an input, a constant or an earlier output."""
-    found = origins(program)
-    taken = {*program.inputs, *program.constants}
-    result: list[bool] = []
-    for output in program.outputs:
-        result.append(not taken.isdisjoint(found[output]))
-        if not result[-1]:
-            taken |= found[output]
-    return result
-
-
-def dead_after(program: Program) -> list[list[int]]:
-    """For each call the values that nothing uses after it, in order of their numbers."""
-    last: dict[int, int] = {}
-    for index, call in enumerate(program.calls):
-        for value in (*call.inputs, *call.outputs):
-            if value is not None and program.values[value].name:
-                last[value] = index
-    kept = {*program.constants, *program.outputs}
-    dead: list[list[int]] = [[] for _ in program.calls]
-    for value in sorted(last):
-        if value not in kept:
-            dead[last[value]].append(value)
-    return dead
-
-
-def _unpack(names: Iterable[str], source: str) -> Iterator[str]:
-    names = list(names)
-    for start in range(0, len(names), 8):
-        part = names[start : start + 8]
-        yield f"    {', '.join(part)}, = {source}[{start}:{start + len(part)}]"
-
-
-def _one_line(text: str) -> str:
-    return text.encode("unicode_escape").decode("ascii")
+    if kind.shape is None:
+        return f"{type_name(kind.dtype)}[...]"
+    return f"{type_name(kind.dtype)}[{', '.join('?' if dim is None else str(dim) for dim in kind.shape)}]"

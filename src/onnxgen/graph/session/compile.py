@@ -2,105 +2,174 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from onnxgen.errors import UnsupportedOperatorError
 from onnxgen.foundations.tracing import OFF, Tracer
-from onnxgen.graph.ep.from_graph import captured_values, constant_array, node_spec, type_of
+from onnxgen.graph.costs.host import host_roofline
+from onnxgen.graph.ep.from_graph import captured_values, type_of
 from onnxgen.graph.ep.node import NodeSpec
-from onnxgen.graph.ep.provider import HOST, Claim, Decline, ExecutionProvider
-from onnxgen.graph.planner.program import Call, NamedValue, Program
-from onnxgen.graph.session.control_flow import Maker, if_kernel, loop_kernel
+from onnxgen.graph.ep.provider import HOST, Claim, ExecutionProvider
+from onnxgen.graph.ir.attributes import tensor_array
+from onnxgen.graph.ir.types import UNKNOWN
+from onnxgen.graph.loader.load import LoadedGraph
+from onnxgen.graph.optimizer.level import OptimizationLevel
+from onnxgen.graph.optimizer.pipeline import optimize
+from onnxgen.graph.optimizer.report import PassReport
+from onnxgen.graph.placement import Placement, place
+from onnxgen.graph.planner.prediction import ShapePredictor
+from onnxgen.graph.planner.program import NamedValue, Program
+from onnxgen.graph.session.build_program import ProgramBuilder
+from onnxgen.graph.session.control_flow import if_kernel, loop_kernel
 from onnxgen.graph.session.executor import Executable
+from onnxgen.graph.session.preparation import Preparation
 from onnxgen.graph.session.routine import Routine
 from onnxgen.graph.session.scan import scan_kernel
+from onnxgen.graph.shapes.infer import infer_shapes
+from onnxgen.graph.shapes.report import InferenceReport
 
-CONTROL_FLOW: Mapping[str, Maker] = {"If": if_kernel, "Loop": loop_kernel, "Scan": scan_kernel}
+CONTROL_FLOW = {"If": if_kernel, "Loop": loop_kernel, "Scan": scan_kernel}
 
 
 def compile_model(
-    loaded: Any,
+    loaded: LoadedGraph,
     providers: Sequence[ExecutionProvider],
     *,
-    level: Any = None,
+    level: OptimizationLevel = OptimizationLevel.ALL,
     trace: Tracer = OFF,
     memory_reuse: bool = True,
+    prepare: bool = True,
 ) -> Executable:
-    """Make a model ready to run: infer, optimize, place, compile every node, plan."""
-    graph = loaded.model.graph
-    compiler = _Compiler(providers, graph.opset_imports)
-    program = compiler.program(graph, ())
-    defaults = {
-        number: np.asarray(value.const_value.numpy())
-        for number, value in zip(program.inputs, graph.inputs, strict=True)
-        if value.const_value is not None
-    }
-    return Executable(Routine(program), defaults=defaults)
+    """Make a model ready to run. The model is changed: shapes are inferred and the optimizer rewrites it.
+
+    Args:
+        loaded: The model.
+        providers: Who may run its nodes, in order of preference.
+        level: How far the optimizer goes.
+        trace: Gets a span for each step, with those of the optimizer's passes and of each node's compilation inside.
+        memory_reuse: Whether values of different times share memory in prepared runs.
+        prepare: Whether runs whose inputs have types that were seen before get memory planned ahead.
+
+    Raises:
+        UnsupportedOperatorError: when nobody runs some of the nodes, with every provider's reasons.
+        InvalidGraphError: when inference finds the graph to break rules of the format.
+    """
+    model = loaded.model
+    inputs, outputs = _declared(model.graph.inputs), _declared(model.graph.outputs)
+    report, passes = _improved(model, providers, level, trace)
+    with trace.span("placement", "compile", nodes=len(model.graph)):
+        placement = place(model.graph, providers, opsets=model.graph.opset_imports, roofline=host_roofline())
+    compiler = _Compiler(placement, providers, report.declared, trace, prepare=prepare, reuse=memory_reuse)
+    with trace.span("kernels and plan", "compile"):
+        routine = compiler.routine(model.graph, (), loaded.origin)
+    return Executable(
+        routine,
+        inputs=inputs,
+        outputs=[
+            _known(value, computed) for value, computed in zip(outputs, model.graph.outputs, strict=True)
+        ],
+        defaults={
+            value.name or "": tensor_array(value.const_value)
+            for value in model.graph.inputs
+            if value.const_value is not None
+        },
+        placement=placement,
+        passes=passes,
+    )
+
+
+def _improved(
+    model: ir.Model, providers: Sequence[ExecutionProvider], level: OptimizationLevel, trace: Tracer
+) -> tuple[InferenceReport, tuple[PassReport, ...]]:
+    with trace.span("shape inference", "compile"):
+        report = infer_shapes(model)
+    with trace.span("optimizer", "compile", level=level.name):
+        passes = optimize(
+            model,
+            level=level,
+            can_run=lambda spec: any(isinstance(p.claim(spec), Claim) for p in providers),
+            trace=trace,
+            evaluate=lambda spec, inputs: _evaluated(providers, spec, inputs),
+        )
+    if any(report.changed for report in passes):
+        with trace.span("shape inference", "compile"):
+            report = infer_shapes(model)
+    return report, passes
+
+
+def _evaluated(providers: Sequence[ExecutionProvider], spec: NodeSpec, inputs: list[Any]) -> Sequence[Any]:
+    for provider in providers:
+        claim = provider.claim(spec)
+        if provider.device == HOST and isinstance(claim, Claim):
+            with np.errstate(all="ignore"):
+                result = provider.compile(spec, claim).run(*inputs)
+            return result if len(spec.outputs) > 1 else (result,)
+    raise LookupError(f"no provider of the host runs {spec}")
+
+
+def _declared(values: Sequence[ir.Value]) -> list[NamedValue]:
+    return [NamedValue(value.name or "", type_of(value)) for value in values]
+
+
+def _known(declared: NamedValue, computed: ir.Value) -> NamedValue:
+    """What the file says of an output, or what inference found where the file says nothing."""
+    return NamedValue(declared.name, type_of(computed)) if declared.type == UNKNOWN else declared
 
 
 class _Compiler:
-    def __init__(self, providers: Sequence[ExecutionProvider], opsets: Mapping[str, int]) -> None:
-        self.providers = providers
-        self.opsets = opsets
+    """Compiles the graphs of one model, inner ones first."""
 
-    def program(self, graph: ir.Graph, outer: Sequence[ir.Value]) -> Program:
-        builder = _Builder()
-        inputs = [builder.number(value) for value in (*graph.inputs, *outer)]
-        for value in graph.initializers.values():
-            array = constant_array(value)
-            if array is not None:
-                builder.constants[builder.number(value)] = array
+    def __init__(
+        self,
+        placement: Placement,
+        providers: Sequence[ExecutionProvider],
+        untrusted: Collection[str],
+        trace: Tracer,
+        *,
+        prepare: bool,
+        reuse: bool,
+    ) -> None:
+        self._placement = placement
+        self._untrusted = frozenset(untrusted)
+        self._trace = trace
+        self._prepare = prepare
+        self._reuse = reuse
+        self._allocate = next((p.allocate for p in providers if p.device == HOST), _host_bytes)
+
+    def routine(
+        self, graph: ir.Graph, outer: Sequence[ir.Value], name: str, *, lends: bool = False
+    ) -> Routine:
+        builder = ProgramBuilder(graph, outer)
         for node in graph:
-            builder.calls.append(self.call(builder, node))
-        outputs = [builder.number(value) for value in graph.outputs]
-        return Program(
-            graph.name or "graph", tuple(builder.values), tuple(inputs), builder.constants, tuple(builder.calls),
-            tuple(outputs),
-        )  # fmt: skip
+            self._add(builder, node, name)
+        program = builder.program(name)
+        return Routine(program, self._preparation(program) if self._prepare else None, lends=lends)
 
-    def call(self, builder: _Builder, node: ir.Node) -> Call:
-        spec = node_spec(node, self.opsets)
-        captures = captured_values(node)
-        inputs = tuple(
-            None if value is None else builder.number(value) for value in (*node.inputs, *captures)
-        )
-        outputs = tuple(builder.number(value) for value in node.outputs)
-        if spec.domain == "" and spec.op_type in CONTROL_FLOW:
-            kernel = CONTROL_FLOW[spec.op_type](spec, self.bodies(node, captures))
-            return Call(spec, kernel, "executor", HOST, inputs, outputs, takes_run=True)
-        provider, claim = self.claim(spec)
-        return Call(spec, provider.compile(spec, claim), provider.name, provider.device, inputs, outputs)
+    def _preparation(self, program: Program) -> Preparation:
+        untrusted = [n for n, value in enumerate(program.values) if value.name in self._untrusted]
+        predictor = ShapePredictor(program, untrusted=untrusted)
+        return Preparation(program, predictor, self._allocate, reuse=self._reuse)
 
-    def bodies(self, node: ir.Node, captures: Sequence[ir.Value]) -> dict[str, Routine]:
-        return {
-            name: Routine(self.program(attribute.value, captures))
-            for name, attribute in node.attributes.items()
-            if attribute.type is ir.AttributeType.GRAPH
-        }
-
-    def claim(self, spec: NodeSpec) -> tuple[ExecutionProvider, Claim]:
-        reasons: list[str] = []
-        for provider in self.providers:
-            claim = provider.claim(spec)
-            if not isinstance(claim, Decline):
-                return provider, claim
-            reasons.append(f"{provider.name} declined: {claim.reason}")
-        raise UnsupportedOperatorError(f"no provider runs {spec}: {'; '.join(reasons)}")
+    def _add(self, builder: ProgramBuilder, node: ir.Node, path: str) -> None:
+        assignment = self._placement.of(node)
+        spec, provider = assignment.node_spec, assignment.provider
+        if provider is None:
+            outer = captured_values(node)
+            where = f"{path}/{spec.name or spec.op_type}"
+            graphs = {
+                name: self.routine(attribute.as_graph(), outer, f"{where}.{name}", lends=True)
+                for name, attribute in node.attributes.items()
+                if attribute.type is ir.AttributeType.GRAPH
+            }
+            builder.add_control_flow(node, spec, CONTROL_FLOW[spec.op_type](spec, graphs))
+            return
+        with self._trace.span(str(spec), "compile", provider=provider.name, kernel=assignment.claim.kernel):
+            kernel = provider.compile(spec, assignment.claim)
+        builder.add(node, spec, kernel, provider)
 
 
-class _Builder:
-    def __init__(self) -> None:
-        self.values: list[NamedValue] = []
-        self.constants: dict[int, np.ndarray] = {}
-        self.calls: list[Call] = []
-        self._numbers: dict[ir.Value, int] = {}
-
-    def number(self, value: ir.Value) -> int:
-        if value not in self._numbers:
-            self._numbers[value] = len(self.values)
-            self.values.append(NamedValue(value.name or "", type_of(value)))
-        return self._numbers[value]
+def _host_bytes(num_bytes: int) -> np.ndarray:
+    return np.empty(num_bytes, np.uint8)

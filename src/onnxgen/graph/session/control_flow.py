@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 from onnxgen.graph.ir.types import TensorType, ValueType, numpy_dtype
+from onnxgen.graph.planner.aliasing import origins
 from onnxgen.graph.session.routine import Routine
 from onnxgen.graph.session.running import Run
 
@@ -29,7 +30,9 @@ def if_kernel(node: NodeSpec, graphs: Mapping[str, Routine]) -> Kernel:
     def run(state: Run, condition: np.ndarray, *outer: Any) -> Any:
         return unpacked((then if condition.item() else otherwise)(state, *outer))
 
-    return Kernel(run)
+    first = len(node.inputs)
+    aliases = {(output, first + place) for branch in (then, otherwise) for output, place in lent(branch)}
+    return Kernel(run, may_alias=tuple(sorted(aliases)))
 
 
 def loop_kernel(node: NodeSpec, graphs: Mapping[str, Routine]) -> Kernel:
@@ -60,7 +63,7 @@ def loop_kernel(node: NodeSpec, graphs: Mapping[str, Routine]) -> Kernel:
             trip += 1
         return unpacked((*carried, *map(stack, rows, types)))
 
-    return Kernel(run)
+    return Kernel(run, may_alias=carried_aliases(body, num_carried, first=2, skipped=1))
 
 
 def stack(rows: list[np.ndarray], kind: ValueType) -> np.ndarray:
@@ -71,6 +74,41 @@ def stack(rows: list[np.ndarray], kind: ValueType) -> np.ndarray:
     dims = [d if isinstance(d, int) else 0 for d in kind.shape or ()]
     dtype = np.dtype(np.float32) if kind.dtype is ir.DataType.UNDEFINED else numpy_dtype(kind.dtype)
     return np.empty((0, *dims), dtype)
+
+
+def lent(body: Routine) -> list[tuple[int, int]]:
+    """Pairs of an output and an input of a graph whose memory it may be."""
+    found = origins(body.program)
+    return [
+        (output, place)
+        for output, number in enumerate(body.program.outputs)
+        for place, given in enumerate(body.program.inputs)
+        if given in found[number]
+    ]
+
+
+def carried_aliases(
+    body: Routine, num_carried: int, *, first: int, skipped: int
+) -> tuple[tuple[int, int], ...]:
+    """Pairs of an output and an input of a node that carries values through a body.
+
+    Without a trip each carried output is its initial value. A body that hands on memory of its inputs may move any of
+    them to any output over several trips.
+
+    Args:
+        body: The body.
+        num_carried: How many values it carries.
+        first: The node's input with the first initial value.
+        skipped: The body's outputs before the carried ones.
+    """
+    hands_on = any(skipped <= output < skipped + num_carried for output, _ in lent(body))
+    num_inputs = first + len(body.program.inputs)
+    return tuple(
+        (output, given)
+        for output in range(num_carried)
+        for given in range(first, num_inputs)
+        if hands_on or given == first + output
+    )
 
 
 def rank_of(body: Routine, index: int) -> int:

@@ -9,7 +9,8 @@ import numpy as np
 
 from onnxgen.errors import FeedError
 from onnxgen.foundations.tracing import OFF, Tracer
-from onnxgen.graph.planner.plan import Form
+from onnxgen.graph.optimizer.report import PassReport
+from onnxgen.graph.placement import Placement
 from onnxgen.graph.planner.program import NamedValue
 from onnxgen.graph.session.routine import Routine
 from onnxgen.graph.session.running import PLAIN, Run
@@ -23,26 +24,35 @@ class Executable:
         overridable: Initializers that may be fed.
         outputs: What can be asked for, in the model's order.
         placement: Which provider runs each node, and why.
+        passes: What the optimizer did.
     """
 
     def __init__(
-        self, routine: Routine, *, defaults: Mapping[int, np.ndarray], placement: Any = None
+        self,
+        routine: Routine,
+        *,
+        inputs: Sequence[NamedValue],
+        outputs: Sequence[NamedValue],
+        defaults: Mapping[str, np.ndarray],
+        placement: Placement,
+        passes: tuple[PassReport, ...],
     ) -> None:
-        program = routine.program
         self._routine = routine
-        self._defaults = {program.values[value].name: array for value, array in defaults.items()}
-        self._input_names = tuple(program.values[value].name for value in program.inputs)
-        self._output_by_name = {program.values[value].name: value for value in program.outputs}
-        self.inputs = tuple(program.values[v] for v in program.inputs if v not in defaults)
-        self.overridable = tuple(program.values[v] for v in program.inputs if v in defaults)
-        self.outputs: tuple[NamedValue, ...] = tuple(program.values[v] for v in program.outputs)
+        self._defaults = defaults
+        self._input_names = tuple(value.name for value in inputs)
+        self._number_by_name = {
+            value.name: n for value, n in zip(outputs, routine.program.outputs, strict=True)
+        }
+        self.inputs = tuple(value for value in inputs if value.name not in defaults)
+        self.overridable = tuple(value for value in inputs if value.name in defaults)
+        self.outputs = tuple(outputs)
         self.placement = placement
+        self.passes = passes
 
     @property
     def source(self) -> str:
         """The plan for all outputs, as Python source."""
-        plan, _ = self._routine.function(self._routine.program.outputs, Form())
-        return plan.source
+        return self._routine.plan().source
 
     def run(
         self,
@@ -70,11 +80,16 @@ class Executable:
         values = self._values(feeds)
         wanted = self._wanted(output_names)
         run = PLAIN if should_stop is None and not trace.enabled else Run(should_stop, trace)
+        given = {
+            self._number_by_name[name]: array
+            for name, array in (outputs or {}).items()
+            if name in output_names
+        }
         with np.errstate(all="ignore"):
-            results = list(self._routine.compute(run, values, wanted))
+            results = list(self._routine.compute(run, values, wanted, given))
         if outputs:
             for index, name in enumerate(output_names):
-                if name in outputs:
+                if name in outputs and results[index] is not outputs[name]:
                     results[index] = _written(name, results[index], outputs[name])
         return results
 
@@ -94,9 +109,9 @@ class Executable:
 
     def _wanted(self, names: Sequence[str]) -> tuple[int, ...]:
         try:
-            return tuple([self._output_by_name[name] for name in names])
+            return tuple([self._number_by_name[name] for name in names])
         except KeyError as error:
-            known = list(self._output_by_name)
+            known = list(self._number_by_name)
             raise FeedError(f"the model has no output {error.args[0]!r}; it has {known}") from None
 
 

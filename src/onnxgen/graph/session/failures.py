@@ -8,7 +8,7 @@ from typing import Any
 from onnxgen.errors import KernelError, RunCancelledError
 from onnxgen.graph.planner.plan import Plan
 from onnxgen.graph.planner.program import Call
-from onnxgen.graph.session.node_span import described
+from onnxgen.graph.session.run_values import described
 
 
 def kernel_error(plan: Plan, error: Exception) -> KernelError | None:

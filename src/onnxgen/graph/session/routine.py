@@ -2,74 +2,206 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from itertools import count
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
+from onnxgen.graph.planner.layout import ArrayType
 from onnxgen.graph.planner.plan import Form, Plan
 from onnxgen.graph.planner.program import Program
 from onnxgen.graph.planner.source import write_plan
 from onnxgen.graph.session.failures import kernel_error
+from onnxgen.graph.session.frames import FramePool, Function
 from onnxgen.graph.session.node_span import node_spans
+from onnxgen.graph.session.preparation import Preparation, observe
+from onnxgen.graph.session.run_values import fresh
 from onnxgen.graph.session.running import Run
 
-Function = Callable[..., tuple[Any, ...]]
+_MOST_PREPARED = 8
+"""Signatures whose frames are kept, the least recently used go first."""
+
+_MOST_SEEN = 64
+"""Signatures that are remembered as seen once."""
+
+_HEAP_ONLY = object()
+
+Key = tuple[Any, ...]
 
 
 class Routine:
-    """Executes a program, as often as it is called and from several threads at once."""
+    """Executes a program, as often as it is called and from several threads at once.
 
-    def __init__(self, program: Program) -> None:
+    The first run with inputs of some types allocates every value. The second does so too, and is watched; from the
+    third on, values whose shapes follow from those of the inputs live in an arena. So inputs that grow with every
+    run cost nothing extra.
+
+    Args:
+        program: The graph.
+        preparation: Makes plans over arenas; None when every run shall allocate.
+        lends: Whether outputs may be memory of inputs: the caller copies them where it matters.
+    """
+
+    def __init__(self, program: Program, preparation: Preparation | None, *, lends: bool = False) -> None:
         self.program = program
+        self._preparation = preparation
+        self._lends = lends
         self._functions: dict[tuple[tuple[int, ...], Form], tuple[Plan, Function]] = {}
+        self._prepared: dict[Key, tuple[Plan, FramePool]] = {}
+        self._seen: dict[Key, Any] = {}
+        self._clock = count(1)
+        self._lock = Lock()
 
     def __call__(self, run: Run, *inputs: Any) -> tuple[Any, ...]:
         """Every output, given every input."""
         return self.compute(run, inputs, self.program.outputs)
 
-    def compute(self, run: Run, inputs: tuple[Any, ...], outputs: tuple[int, ...]) -> tuple[Any, ...]:
+    def compute(
+        self,
+        run: Run,
+        inputs: tuple[Any, ...],
+        outputs: tuple[int, ...],
+        given: Mapping[int, np.ndarray] | None = None,
+    ) -> tuple[Any, ...]:
         """Some outputs, given every input.
+
+        Args:
+            run: Cancellation and trace.
+            inputs: Every input, in order.
+            outputs: Numbers of the wanted values.
+            given: Arrays that outputs may be written into. An output that is not that very array in the result
+                has to be copied there by the caller.
 
         Raises:
             KernelError: when a node fails.
             RunCancelledError: when the run was told to stop.
         """
-        form = Form(stoppable=run.should_stop is not None, traced=run.tracer.enabled)
-        plan, function = self.function(outputs, form)
+        key = None
+        if self._preparation is not None:
+            try:
+                key = (outputs, run.mode, *[(value.shape, value.dtype) for value in inputs])
+            except AttributeError:
+                pass  # a list or None among the inputs: values of such runs are not planned
+            else:
+                if given:
+                    given = _writable(given, inputs)
+                    key = (*key, *[(number, array.shape, array.dtype) for number, array in given.items()])
+                found = self._prepared.get(key)
+                if found is not None:
+                    return self._run_prepared(found, run, inputs, given)
+        return self._run_on_heap(key, run, inputs, outputs, given)
+
+    def plan(self) -> Plan:
+        """The plan for all outputs, for people."""
+        nominal = self._preparation.nominal(self._form(0)) if self._preparation else None
+        return nominal or self._function(self.program.outputs, self._form(0))[0]
+
+    def _run_prepared(
+        self,
+        found: tuple[Plan, FramePool],
+        run: Run,
+        inputs: tuple[Any, ...],
+        given: Mapping[int, np.ndarray] | None,
+    ) -> tuple[Any, ...]:
+        plan, pool = found
+        pool.last_used = next(self._clock)
+        function = pool.take()
         try:
+            if given:
+                assert plan.layout is not None
+                return function(run, *inputs, *[given[number] for number in plan.layout.given])
             return function(run, *inputs)
         except Exception as error:
-            raise_for = kernel_error(plan, error)
-            if raise_for is None:
-                raise
-            raise raise_for from error
+            _raise(plan, error)
+            raise
+        finally:
+            pool.give_back(function)
 
-    def function(self, outputs: tuple[int, ...], form: Form) -> tuple[Plan, Function]:
-        """The plan for these outputs, and the function that executes it; made at the first call."""
+    def _run_on_heap(
+        self,
+        key: Key | None,
+        run: Run,
+        inputs: tuple[Any, ...],
+        outputs: tuple[int, ...],
+        given: Mapping[int, np.ndarray] | None,
+    ) -> tuple[Any, ...]:
+        form = self._form(run.mode)
+        watched = key is not None and self._seen_before(key)
+        if not watched:
+            plan, function = self._function(outputs, form)
+        else:
+            plan, function = self._function(outputs, Form(form.stoppable, form.traced, True, form.lends))
+        types: dict[int, ArrayType] = {}
+        try:
+            results = function(run, types, *inputs) if watched else function(run, *inputs)
+        except Exception as error:
+            _raise(plan, error)
+            raise
+        if watched:
+            assert key is not None
+            self._prepare(key, outputs, given or {}, form, inputs, types)
+        return results
+
+    def _seen_before(self, key: Key) -> bool:
+        """Whether inputs of these types should be watched now."""
+        with self._lock:
+            state = self._seen.pop(key, None)
+            self._seen[key] = state or "once"
+            if len(self._seen) > _MOST_SEEN:
+                del self._seen[next(iter(self._seen))]
+            return state == "once"
+
+    def _prepare(
+        self,
+        key: Key,
+        outputs: tuple[int, ...],
+        given: Mapping[int, np.ndarray],
+        form: Form,
+        inputs: tuple[Any, ...],
+        types: Mapping[int, ArrayType],
+    ) -> None:
+        assert self._preparation is not None
+        refuted = len(self._preparation.refuted.shapes)
+        fitting = [n for n, a in given.items() if types.get(n) == (a.shape, a.dtype)]
+        found = self._preparation.frames(outputs, fitting, form, [value.shape for value in inputs], types)
+        with self._lock:
+            if len(self._preparation.refuted.shapes) != refuted:
+                self._prepared.clear()  # made when more was believed
+            if found is None:
+                self._seen[key] = "heap"
+                return
+            self._seen.pop(key, None)
+            found[1].last_used = next(self._clock)
+            self._prepared[key] = found
+            if len(self._prepared) > _MOST_PREPARED:
+                del self._prepared[min(self._prepared, key=lambda k: self._prepared[k][1].last_used)]
+
+    def _form(self, mode: int) -> Form:
+        return Form(stoppable=bool(mode & 1), traced=bool(mode & 2), lends=self._lends)
+
+    def _function(self, outputs: tuple[int, ...], form: Form) -> tuple[Plan, Function]:
+        """The plan that allocates every value, and its function; made at the first call."""
         found = self._functions.get((outputs, form))
         if found is None:
             plan = write_plan(self.program.only(outputs), form=form)
-            found = self._functions[outputs, form] = plan, bind(plan)
+            function = plan.bind(fresh=fresh, span=node_spans(plan), see=observe(plan.program))
+            found = self._functions[outputs, form] = plan, function
         return found
 
 
-def bind(plan: Plan) -> Function:
-    """The function of a plan over its kernels and constants."""
-    return plan.bind(
-        kernels=[call.kernel.run for call in plan.program.calls],
-        constants=list(plan.program.constants.values()),
-        fresh=fresh,
-        span=node_spans(plan),
-    )
+def _raise(plan: Plan, error: Exception) -> None:
+    named = kernel_error(plan, error)
+    if named is not None:
+        raise named from error
 
 
-def fresh(value: Any) -> Any:
-    """A copy that shares no array with ``value``."""
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    if isinstance(value, list):
-        return [fresh(item) for item in value]
-    if isinstance(value, dict):
-        return {key: fresh(item) for key, item in value.items()}
-    return value
+def _writable(given: Mapping[int, np.ndarray], inputs: tuple[Any, ...]) -> dict[int, np.ndarray]:
+    """Arrays that kernels may write into while they read the inputs."""
+    return {
+        number: array
+        for number, array in sorted(given.items())
+        if array.flags.c_contiguous and array.flags.writeable
+        and not any(np.may_share_memory(array, value) for value in inputs)
+    }  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from onnxgen.errors import RunCancelledError
 from onnxgen.foundations.tracing import OFF, Tracer
@@ -16,10 +16,15 @@ class Run:
     Attributes:
         should_stop: Asked between calls and in loops; None when nobody can stop the run.
         tracer: Where spans go.
+        mode: Which form of plan it needs: 1 when somebody may stop it, plus 2 when it is traced.
     """
 
     should_stop: Callable[[], bool] | None = None
     tracer: Tracer = OFF
+    mode: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mode", (self.should_stop is not None) + 2 * self.tracer.enabled)
 
     def check(self) -> None:
         """Raise when the run was told to stop.

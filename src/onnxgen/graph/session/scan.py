@@ -9,7 +9,7 @@ import numpy as np
 
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
-from onnxgen.graph.session.control_flow import stack, unpacked
+from onnxgen.graph.session.control_flow import carried_aliases, stack, unpacked
 from onnxgen.graph.session.routine import Routine
 from onnxgen.graph.session.running import Run
 
@@ -38,7 +38,7 @@ def _over_axes(node: NodeSpec, body: Routine) -> Kernel:
         ]
         return unpacked((*states, *results))
 
-    return Kernel(run)
+    return Kernel(run, may_alias=carried_aliases(body, num_states, first=0, skipped=0))
 
 
 def _batched(node: NodeSpec, body: Routine) -> Kernel:

@@ -1,0 +1,141 @@
+"""From one watched run to a plan over an arena."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from onnxgen.graph.planner.layout import ArrayType, Layout, Refuted, lay_out
+from onnxgen.graph.planner.plan import Form, Plan
+from onnxgen.graph.planner.prediction import ShapePredictor
+from onnxgen.graph.planner.program import Program
+from onnxgen.graph.planner.source import write_plan
+from onnxgen.graph.session.frames import Allocate, FramePool, NotViewsError, make_frame
+
+_MOST_ATTEMPTS = 4
+"""How often a layout is made anew, because a view turned out to be a copy, before a signature stays on the heap."""
+
+
+class Preparation:
+    """Makes frames of one program, and learns from what it sees.
+
+    Args:
+        program: The whole program.
+        predictor: What inference says of it.
+        allocate: Gives the memory of arenas.
+        reuse: Whether values may share memory with values of other times.
+    """
+
+    def __init__(
+        self, program: Program, predictor: ShapePredictor, allocate: Allocate, *, reuse: bool
+    ) -> None:
+        self.refuted = Refuted()
+        self._program = program
+        self._predictor = predictor
+        self._allocate = allocate
+        self._reuse = reuse
+        self._plans: dict[tuple[tuple[int, ...], tuple[int, ...], Form], Plan] = {}
+        self._lock = Lock()
+
+    def frames(
+        self,
+        outputs: tuple[int, ...],
+        given: Sequence[int],
+        form: Form,
+        input_shapes: Sequence[tuple[int, ...]],
+        observed: Mapping[int, ArrayType],
+    ) -> tuple[Plan, FramePool] | None:
+        """Frames for inputs of these shapes; None when values of such runs cannot be planned.
+
+        Args:
+            outputs: What the plan computes.
+            given: Those of them that the caller has memory for.
+            form: The plan's form.
+            input_shapes: Shapes of the program's inputs.
+            observed: Types that the arrays of a run with such inputs had.
+        """
+        predicted = self._predictor.predict(input_shapes)
+        if predicted is None:
+            return None
+        with self._lock:
+            types = self._believed(predicted, observed)
+            for _ in range(_MOST_ATTEMPTS):
+                plan = self._plan(outputs, given, form, types)
+                assert plan.layout is not None
+                if not plan.layout.written:
+                    return None
+                if self._fits(plan.layout, types):
+                    try:
+                        first = make_frame(plan, types, self._allocate)
+                    except NotViewsError as error:
+                        self.refuted.views |= error.values
+                    else:
+                        return plan, FramePool(partial(make_frame, plan, types, self._allocate), first)
+                self._plans.clear()
+        return None
+
+    def nominal(self, form: Form) -> Plan | None:
+        """The plan for all outputs as it would be made, every symbol taken for some size; None without predictions."""
+        predicted = self._predictor.predict_from(dict.fromkeys(self._predictor.symbols, 16))
+        if predicted is None:
+            return None
+        with self._lock:
+            types = {
+                value: (shape, dtype)
+                for value, shape in predicted.items()
+                if (dtype := self._predictor.dtype(value)) is not None
+            }
+            return self._plan(self._program.outputs, (), form, types)
+
+    def _believed(
+        self, predicted: Mapping[int, tuple[int, ...]], observed: Mapping[int, ArrayType]
+    ) -> dict[int, ArrayType]:
+        """Types of values that were as predicted; the others are remembered as not to be planned, ever."""
+        wrong = {value for value, (shape, _) in observed.items() if predicted.get(value, shape) != shape}
+        if not wrong <= self.refuted.shapes:
+            self.refuted.shapes |= wrong
+            self._plans.clear()
+        return {
+            value: kind
+            for value, kind in observed.items()
+            if value in predicted and value not in self.refuted.shapes
+        }
+
+    def _plan(
+        self, outputs: tuple[int, ...], given: Sequence[int], form: Form, types: Mapping[int, ArrayType]
+    ) -> Plan:
+        key = (outputs, tuple(given), form)
+        found = self._plans.get(key)
+        if found is None:
+            program = self._program.only(outputs)
+            layout = lay_out(program, types, refuted=self.refuted, given=given, reuse=self._reuse)
+            found = self._plans[key] = write_plan(program, form=form, layout=layout)
+        return found
+
+    def _fits(self, layout: Layout, types: Mapping[int, ArrayType]) -> bool:
+        """Whether a layout, made for other sizes perhaps, holds for these types."""
+        apart = {
+            buffer.value
+            for buffer in layout.buffers
+            if buffer.over is not None and types.get(buffer.value) != types.get(buffer.over)
+        }
+        self.refuted.in_place |= apart
+        missing = {buffer.value for buffer in layout.buffers if buffer.value not in types}
+        self.refuted.shapes |= missing
+        return not apart and not missing
+
+
+def observe(program: Program) -> Callable[..., None]:
+    """What an observed plan calls with its record, a call's index and its outputs: keeps the types of arrays."""
+    calls = program.calls
+
+    def see(types: dict[int, ArrayType], index: int, *values: Any) -> None:
+        for number, value in zip(calls[index].outputs, values, strict=True):
+            if isinstance(value, np.ndarray):
+                types[number] = (value.shape, value.dtype)
+
+    return see

@@ -13,24 +13,37 @@ from onnxgen.graph.ep.node import NodeSpec
 from onnxgen.graph.optimizer.base import Pass
 from onnxgen.graph.optimizer.context import Context, Evaluate
 from onnxgen.graph.optimizer.level import OptimizationLevel
+from onnxgen.graph.optimizer.passes.arithmetic import ARITHMETIC
+from onnxgen.graph.optimizer.passes.casts import CASTS
 from onnxgen.graph.optimizer.passes.constant_folding import CONSTANT_FOLDING
+from onnxgen.graph.optimizer.passes.conv_weights import CONV_WEIGHTS
 from onnxgen.graph.optimizer.passes.dead_code import DEAD_CODE
 from onnxgen.graph.optimizer.passes.duplicate_code import DUPLICATE_CODE
 from onnxgen.graph.optimizer.passes.duplicate_initializers import DUPLICATE_INITIALIZERS
+from onnxgen.graph.optimizer.passes.gemm import GEMM
 from onnxgen.graph.optimizer.passes.no_ops import REMOVE_NO_OPS
+from onnxgen.graph.optimizer.passes.reshapes import RESHAPES
 from onnxgen.graph.optimizer.passes.shape_folding import SHAPE_FOLDING
+from onnxgen.graph.optimizer.passes.slices import SLICES
+from onnxgen.graph.optimizer.passes.transposes import TRANSPOSES
 from onnxgen.graph.optimizer.report import PassReport, counted
 
 CLEAN_UP = (
     SHAPE_FOLDING,
     CONSTANT_FOLDING,
     REMOVE_NO_OPS,
+    CASTS,
+    RESHAPES,
+    TRANSPOSES,
+    SLICES,
+    ARITHMETIC,
+    CONV_WEIGHTS,
     DUPLICATE_INITIALIZERS,
     DUPLICATE_CODE,
     DEAD_CODE,
 )
 
-PHASES: tuple[tuple[Pass, ...], ...] = (CLEAN_UP,)
+PHASES: tuple[tuple[Pass, ...], ...] = (CLEAN_UP, (GEMM, *CLEAN_UP))
 """Groups of passes; each group runs until none of its passes finds anything, at most `MAX_ROUNDS` times."""
 
 MAX_ROUNDS = 10

@@ -109,9 +109,9 @@ def test_quantized_weights_stay_quantized():
 
 def test_a_node_that_fails_is_left_to_the_run_that_reaches_it():
     model = parse(
-        """g (bool c, float[2] x) => (float[2] y) <int64[1] shape = {7}, float[2] a = {1, 2}> {
+        """g (bool c, float[2] x) => (float[2] y) <int64[2] seven = {7, 7}, float[2] a = {1, 2}> {
             y = If(c) <
-                then_branch = t () => (float[2] p) { q = Reshape(a, shape) p = Add(q, x) },
+                then_branch = t () => (float[2] p) { q = Gather(a, seven) p = Add(q, x) },
                 else_branch = f () => (float[2] b) { b = Abs(x) }
             >
         }"""

@@ -36,14 +36,17 @@ def ufunc_kernel(ufunc: Ufunc, *, num_inputs: int, in_place: bool = True) -> Ker
     return Kernel(run, ufunc, in_place=pairs)
 
 
-def formula_kernel(formula: Formula, *, in_place: bool = False) -> Kernel:
+def formula_kernel(
+    formula: Formula, *, in_place: bool = False, own_types: frozenset[np.dtype] = frozenset()
+) -> Kernel:
     """The kernel of a formula ``(x, *others, y)``; narrow floating-point types are computed in float32.
 
     Args:
         formula: Writes ``y``, which has the shape and the type of ``x``.
         in_place: Whether ``y`` may be the memory of ``x``.
+        own_types: Narrow types that the formula computes itself.
     """
-    into = writing_wide(formula)
+    into = writing_wide(formula, own_types)
 
     def run(x: np.ndarray, *others: Any) -> np.ndarray:
         y = np.empty(x.shape, x.dtype)

@@ -58,12 +58,20 @@ def widening(function: Callable[..., Any]) -> Callable[..., Any]:
     return wide
 
 
-def writing_wide(formula: Callable[..., Any]) -> Callable[..., None]:
-    """The same for a formula ``(*inputs, y)`` that writes its result into its last argument."""
+def writing_wide(
+    formula: Callable[..., Any], own_types: frozenset[np.dtype] = frozenset()
+) -> Callable[..., None]:
+    """The same for a formula ``(*inputs, y)`` that writes its result into its last argument.
+
+    Args:
+        formula: What computes and writes.
+        own_types: Narrow types that it is given as they are.
+    """
+    widened_types = NARROW_FLOATS - own_types
 
     def write(*arguments: Any) -> None:
         first, y = arguments[0], arguments[-1]
-        if first.dtype not in NARROW_FLOATS:
+        if first.dtype not in widened_types:
             formula(*arguments)
             return
         wide = np.empty(y.shape, np.float32)

@@ -107,24 +107,33 @@ def multinomial(node: NodeSpec) -> Kernel:
     return Kernel(run)
 
 
-def _dropped(generator: np.random.Generator, x: np.ndarray, ratio: float) -> tuple[np.ndarray, np.ndarray]:
+def _dropout_draws(node: NodeSpec) -> Draw:
+    """Uniform numbers; with a seed they are those that onnx.reference draws, so that masks can be compared."""
+    seed = node.attr("seed")
+    if seed is None:
+        return np.random.default_rng().random
+    legacy = np.random.RandomState(seed % (1 << 32))
+    return lambda shape: legacy.uniform(0, 1, shape)
+
+
+def _dropped(draw: Draw, x: np.ndarray, ratio: float) -> tuple[np.ndarray, np.ndarray]:
     """Zero with probability ``ratio``, the rest scaled by ``1 / (1 - ratio)``; and what was kept."""
     if not 0 <= ratio < 1:
         raise KernelError(f"Dropout with ratio {ratio}: it must be at least 0 and less than 1")
-    kept = np.asarray(generator.random(x.shape) >= ratio)
+    kept = np.asarray(draw(x.shape) >= ratio)
     return np.asarray(widened(x) * kept * np.float32(1 / (1 - ratio))).astype(x.dtype), kept
 
 
 @TABLE.operator("Dropout", 12, 13, 22)
 def dropout(node: NodeSpec) -> Kernel:
     """The data itself, or with a true ``training_mode`` input randomly dropped elements of it."""
-    generator, wants_mask = _generator(node), len(node.outputs) > 1
+    draw, wants_mask = _dropout_draws(node), len(node.outputs) > 1
 
     def run(x: np.ndarray, ratio: np.ndarray | None = None, training: np.ndarray | None = None) -> Any:
         share = 0.5 if ratio is None else float(ratio.item())
         if training is None or not training.item() or share == 0:
             return (x, np.ones(x.shape, bool)) if wants_mask else x
-        y, kept = _dropped(generator, x, share)
+        y, kept = _dropped(draw, x, share)
         return (y, kept) if wants_mask else y
 
     return Kernel(run, may_alias=((0, 0),))
@@ -144,10 +153,10 @@ def dropout_7(node: NodeSpec) -> Kernel:
 @TABLE.operator("Dropout", 1, 6, name="dropout/is_test")
 def dropout_1(node: NodeSpec) -> Kernel:
     """Randomly dropped elements, or with ``is_test`` the data itself and no mask."""
-    generator, ratio, is_test = _generator(node), node.attr("ratio", 0.5), bool(node.attr("is_test", 0))
+    draw, ratio, is_test = _dropout_draws(node), node.attr("ratio", 0.5), bool(node.attr("is_test", 0))
 
     def run(x: np.ndarray) -> Any:
-        y, kept = (x, None) if is_test else _dropped(generator, x, ratio)
+        y, kept = (x, None) if is_test else _dropped(draw, x, ratio)
         mask = None if kept is None else kept.astype(x.dtype)
         return (y, mask) if len(node.outputs) > 1 else y
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from onnxgen.graph.cpu.arrays import formula_kernel
+from onnxgen.graph.cpu.bfloat16 import BFLOAT16, softmax_in_steps
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -19,6 +20,9 @@ AlongAxis = Callable[[np.ndarray, np.ndarray, int], None]
 
 def softmax(x: np.ndarray, y: np.ndarray, axis: int) -> None:
     """``exp(x) / sum(exp(x))`` along an axis, shifted by the maximum; ``y`` may be ``x``."""
+    if x.dtype == BFLOAT16:
+        y[...] = softmax_in_steps(x, axis)
+        return
     np.subtract(x, x.max(axis, keepdims=True), y)
     np.exp(y, y)
     np.divide(y, y.sum(axis, keepdims=True), y)
@@ -37,7 +41,7 @@ def hardmax(x: np.ndarray, y: np.ndarray, axis: int) -> None:
     np.put_along_axis(y, highest, 1, axis)
 
 
-def _register(op_type: str, along_axis: AlongAxis) -> None:
+def _register(op_type: str, along_axis: AlongAxis, own_types: frozenset[np.dtype] = frozenset()) -> None:
     @TABLE.operator(op_type, 13, name=op_type.lower())
     def along(node: NodeSpec) -> Kernel:
         axis = node.attr("axis", -1)
@@ -50,7 +54,7 @@ def _register(op_type: str, along_axis: AlongAxis) -> None:
             else:
                 along_axis(x, y, axis)
 
-        return formula_kernel(write, in_place=True)
+        return formula_kernel(write, in_place=True, own_types=own_types)
 
     @TABLE.operator(op_type, 1, 11, name=f"{op_type.lower()}/flattened")
     def flattened(node: NodeSpec) -> Kernel:
@@ -63,8 +67,9 @@ def _register(op_type: str, along_axis: AlongAxis) -> None:
             rows = math.prod(x.shape[: axis + x.ndim if axis < 0 else axis])
             along_axis(x.reshape(rows, -1), y.reshape(rows, -1), 1)
 
-        return formula_kernel(write, in_place=True)
+        return formula_kernel(write, in_place=True, own_types=own_types)
 
 
-for _op_type, _formula in {"Softmax": softmax, "LogSoftmax": log_softmax, "Hardmax": hardmax}.items():
-    _register(_op_type, _formula)
+_register("Softmax", softmax, frozenset({BFLOAT16}))
+_register("LogSoftmax", log_softmax)
+_register("Hardmax", hardmax)

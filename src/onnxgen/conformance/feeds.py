@@ -41,17 +41,19 @@ def candidate_sizes(names: Sequence[str], given: Mapping[str, int], *, seed: int
         yield {name: int(random.choice(SIZES)) for name in names} | dict(given)
 
 
-def random_feeds(inputs: Sequence[Described], sizes: Mapping[str, int], *, seed: int) -> dict[str, Any]:
-    """Values for every input: floats around 0, small integers, both truth values.
+def random_feeds(
+    inputs: Sequence[Described], sizes: Mapping[str, int], *, seed: int, below: int = 8
+) -> dict[str, Any]:
+    """Values for every input: floats around 0, integers from 0 to ``below``, both truth values.
 
     Raises:
         ValueError: for an input that is not a tensor of numbers, naming it.
     """
     random = np.random.default_rng(seed)
-    return {one.name: _value(one, sizes, random) for one in inputs}
+    return {one.name: _value(one, sizes, random, below) for one in inputs}
 
 
-def _value(one: Described, sizes: Mapping[str, int], random: np.random.Generator) -> np.ndarray:
+def _value(one: Described, sizes: Mapping[str, int], random: np.random.Generator, below: int) -> np.ndarray:
     kind = _KINDS.get(one.type.removeprefix("tensor(").removesuffix(")"))
     if kind is None:
         raise ValueError(f"input {one.name!r} is a {one.type}; random feeds are tensors of numbers")
@@ -62,8 +64,7 @@ def _value(one: Described, sizes: Mapping[str, int], random: np.random.Generator
     dtype = np.dtype(kind)
     if dtype.kind == "f":
         return random.standard_normal(shape).astype(dtype) * dtype.type(0.5)
-    most = 2 if dtype.kind == "b" else 8
-    return random.integers(0, most, shape).astype(dtype)
+    return random.integers(0, 2 if dtype.kind == "b" else below, shape).astype(dtype)
 
 
 def _dim_name(input_name: str, axis: int, dim: int | str | None) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import time
 import warnings
@@ -77,8 +78,9 @@ def _runs_that_the_peer_accepts(
 ) -> list[tuple[dict[str, Any], list[Any], float]]:
     inputs = peer.get_inputs()
     runs: list[tuple[dict[str, Any], list[Any], float]] = []
-    for candidate in candidate_sizes(open_dims(inputs), sizes, seed=seed):
-        feeds = random_feeds(inputs, candidate, seed=seed)
+    candidates = candidate_sizes(open_dims(inputs), sizes, seed=seed)
+    for candidate, below in itertools.product(candidates, (8, 2)):  # some indices have two values only
+        feeds = random_feeds(inputs, candidate, seed=seed, below=below)
         if any(_shapes(feeds) == _shapes(other) for other, _, _ in runs):
             continue
         try:
@@ -87,7 +89,7 @@ def _runs_that_the_peer_accepts(
             runs.append((feeds, peer.run(None, feeds), time.perf_counter() - start))
         except Exception:  # noqa: BLE001, S112 - sizes that do not fit the model are skipped
             continue
-        if len(runs) == wanted or not open_dims(inputs):
+        if len(runs) == wanted:
             break
     return runs
 

@@ -39,37 +39,47 @@ Key = tuple[tuple[str, Any], ...]
 """Attributes by name, hashable; a node's attributes can be made from it."""
 
 
-def attributes_key(attributes: Mapping[str, Any], schema: onnx.defs.OpSchema | None, operator: str) -> Key:
-    """Check attributes and make a key of them.
+class AttributeRules:
+    """The attributes that an operator accepts.
 
     Args:
-        attributes: As the caller gave them; None counts as not given.
-        schema: What the operator accepts; None where nobody knows, and values speak for themselves.
+        schema: Its schema; None where nobody knows it, and values speak for themselves.
         operator: Its name, for messages.
-
-    Raises:
-        OptionError: an attribute is unknown, missing, or of the wrong type.
     """
-    given = {name: value for name, value in attributes.items() if value is not None}
-    if schema is None:
-        return tuple(
-            (name, _guessed(value, f"{operator}: attribute {name!r}"))
-            for name, value in sorted(given.items())
-        )
-    known = schema.attributes
-    for name in given:
-        if name not in known:
-            names = ", ".join(sorted(known)) or "none"
+
+    def __init__(self, schema: onnx.defs.OpSchema | None, operator: str) -> None:
+        self._operator = operator
+        known = {} if schema is None else schema.attributes
+        self._kinds = None if schema is None else {name: attribute.type for name, attribute in known.items()}
+        self.names = frozenset(known)
+        self.required = frozenset(name for name, attribute in known.items() if attribute.required)
+
+    def key(self, attributes: Mapping[str, Any]) -> Key:
+        """Check a call's attributes and make a key of them; None counts as not given.
+
+        Raises:
+            OptionError: an attribute is unknown, missing, or of the wrong type.
+        """
+        key: list[tuple[str, Any]] = []
+        for name in sorted(attributes):
+            value = attributes[name]
+            if value is not None:
+                key.append((name, self._converted(name, value)))
+        missing = self.required - {name for name, _ in key}
+        if missing:
+            raise OptionError(f"{self._operator} needs the attribute {', '.join(map(repr, sorted(missing)))}")
+        return tuple(key)
+
+    def _converted(self, name: str, value: Any) -> Any:
+        what = f"{self._operator}: attribute {name!r}"
+        if self._kinds is None:
+            return _guessed(value, what)
+        if name not in self._kinds:
+            names = ", ".join(sorted(self._kinds)) or "none"
             raise OptionError(
-                f"{operator} has no attribute {name!r}{did_you_mean(name, known)}; it has {names}"
+                f"{self._operator} has no attribute {name!r}{did_you_mean(name, self._kinds)}; it has {names}"
             )
-    missing = sorted(name for name, attribute in known.items() if attribute.required and name not in given)
-    if missing:
-        raise OptionError(f"{operator} needs the attribute {', '.join(map(repr, missing))}")
-    return tuple(
-        (name, _checked(value, known[name].type, f"{operator}: attribute {name!r}"))
-        for name, value in sorted(given.items())
-    )
+        return _checked(value, self._kinds[name], what)
 
 
 def node_attributes(key: Key) -> dict[str, Any]:

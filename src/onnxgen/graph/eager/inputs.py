@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, cast
 
+import ml_dtypes
 import numpy as np
 import onnx.defs
 import onnx_ir as ir
@@ -26,6 +28,12 @@ DTYPE_OF_NAME = {
     f"tensor({type_name(dtype)})": dtype for dtype in ir.DataType if dtype is not ir.DataType.UNDEFINED
 }
 """Element types by the name that schemas have for tensors of them."""
+
+
+PASSED_ON = frozenset(np.dtype(name) for name in ("?", *"bhilqBHILQefd")) | {np.dtype(ml_dtypes.bfloat16)}
+"""Element types of arrays that need no look at what is in them."""
+
+_onnx_dtype = cache(onnx_dtype)
 
 
 class Inputs:
@@ -70,11 +78,13 @@ class Inputs:
             FeedError: too few, too many, or nothing that could be a value.
         """
         self._check_count(values)
+        if all(type(value) is np.ndarray and value.dtype in PASSED_ON for value in values):
+            return list(values)
         ready: list[Any] = [
             None if is_plain(value) else self._own(value, index) for index, value in enumerate(values)
         ]
         bound = {
-            self._parameter(index): onnx_dtype(value.dtype)
+            self._parameter(index): _onnx_dtype(value.dtype)
             for index, value in enumerate(ready)
             if isinstance(value, np.ndarray)
         }
@@ -99,7 +109,7 @@ class Inputs:
             return cast("Any", value)
         array = host_array(value, self._what(index))
         try:
-            onnx_dtype(array.dtype)
+            _onnx_dtype(array.dtype)
         except ValueError as cause:
             raise FeedError(f"{self._what(index)}: {cause}") from cause
         return array

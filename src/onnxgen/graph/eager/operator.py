@@ -6,19 +6,17 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import onnx.defs
+import onnx_ir as ir
 
 from onnxgen.errors import FeedError, KernelError, OnnxgenError
-from onnxgen.graph.eager.attributes import attributes_key, node_attributes
-from onnxgen.graph.eager.inputs import Inputs, type_key
+from onnxgen.graph.eager.attributes import AttributeRules, Key, node_attributes
+from onnxgen.graph.eager.inputs import PASSED_ON, Inputs, type_key
 from onnxgen.graph.eager.kernels import captured_names
-from onnxgen.graph.eager.outputs import number_of_outputs
+from onnxgen.graph.eager.outputs import OutputCount
 from onnxgen.graph.ir.arrays import host_array
-
-_PASSED_ON = frozenset(np.dtype(name) for name in ("?", *"bhilqBHILQefd")) | {np.dtype(ml_dtypes.bfloat16)}
-"""Element types of arrays that need no look at what is in them."""
+from onnxgen.graph.ir.attributes import attribute_value
 
 
 def make_operator(
@@ -33,34 +31,36 @@ def make_operator(
         opset: Version of the domain.
         schema: What ``onnx`` knows of it; None for operators of others, whose inputs and attributes go unchecked.
     """
-    formals = Inputs(schema, op_type)
-    input_names = frozenset(formals.names).difference(() if schema is None else schema.attributes)
-    usual = None if schema is None else _usual_outputs(schema)
+    formals, rules, counts = (
+        Inputs(schema, op_type),
+        AttributeRules(schema, op_type),
+        OutputCount(schema, op_type),
+    )
+    input_names = frozenset(formals.names) - rules.names
+    usual = counts.usual
+    quick = schema is not None and usual is not None and not rules.required
     least, most = (0, 0) if schema is None else (schema.min_input, schema.max_input)
-    needs_attributes = schema is None or any(attribute.required for attribute in schema.attributes.values())
 
     def operator(
         *inputs: Any, outputs: int | None = None, captures: Mapping[str, Any] | None = None, **attributes: Any
     ) -> Any:
-        if (
-            not attributes
-            and outputs is None
-            and usual is not None
-            and not needs_attributes
-            and least <= len(inputs) <= most
-        ):
+        if quick and not attributes and outputs is None and least <= len(inputs) <= most:
             for value in inputs:
-                if type(value) is not np.ndarray or value.dtype not in _PASSED_ON:
+                if type(value) is not np.ndarray or value.dtype not in PASSED_ON:
                     break
             else:  # nothing to convert or to check
                 types = tuple([(value.dtype, value.ndim) for value in inputs])
                 return apply(kernels(domain, op_type, opset, types, (), usual), inputs)
         named = {name: attributes.pop(name) for name in input_names.intersection(attributes)}
         values = formals.convert(formals.by_name(inputs, named))
-        key = attributes_key(attributes, schema, op_type)
-        node = node_attributes(key)
-        count = number_of_outputs(schema, outputs, values, node, op_type)
-        values += captured(node, captures or {})
+        key = rules.key(attributes)
+        if captures or any(isinstance(value, ir.Graph) for _, value in key):
+            values += captured(key, captures or {})
+        count = (
+            usual
+            if usual is not None and outputs is None
+            else counts.of(outputs, values, node_attributes(key))
+        )
         run = kernels(domain, op_type, opset, tuple(map(type_key, values)), key, count)
         return apply(run, values)
 
@@ -76,8 +76,8 @@ def make_operator(
                 f"{op_type} failed: {type(cause).__name__}: {cause}; its inputs were ({found})"
             ) from cause
 
-    def captured(node: dict[str, Any], given: Mapping[str, Any]) -> list[Any]:
-        names = captured_names(node)
+    def captured(key: Key, given: Mapping[str, Any]) -> list[Any]:
+        names = captured_names(node_attributes(key))
         if set(names) != set(given):
             raise FeedError(
                 f"{op_type}: its graphs use the outer values {list(names)}, captures= has {list(given)}; give exactly those"
@@ -89,13 +89,6 @@ def make_operator(
     operator.__doc__ = _doc(domain, op_type, opset, schema)
     operator.__signature__ = _signature(schema)  # type: ignore[attr-defined]
     return operator
-
-
-def _usual_outputs(schema: onnx.defs.OpSchema) -> int | None:
-    try:
-        return number_of_outputs(schema, None, (), {}, schema.name)
-    except OnnxgenError:
-        return None
 
 
 def _described(value: Any) -> str:
@@ -158,7 +151,4 @@ def _identifier(name: str) -> str:
 
 def _default(attribute: onnx.defs.OpSchema.Attribute) -> Any:
     proto = attribute.default_value
-    if not proto.type:
-        return None
-    value = onnx.helper.get_attribute_value(proto)
-    return value.decode() if isinstance(value, bytes) else value
+    return attribute_value(ir.from_proto(proto)) if proto.type else None

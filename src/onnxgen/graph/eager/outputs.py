@@ -16,29 +16,41 @@ from onnxgen.graph.ir.types import UNKNOWN, TensorType, ValueType
 _Option = onnx.defs.OpSchema.FormalParameterOption
 
 
-def number_of_outputs(
-    schema: onnx.defs.OpSchema | None,
-    asked: int | None,
-    inputs: Sequence[Any],
-    attributes: Mapping[str, Any],
-    operator: str,
-) -> int:
-    """How many outputs a call has: as asked, or every one that is not optional.
+class OutputCount:
+    """How many outputs calls of an operator have.
 
-    Raises:
-        OptionError: the operator has no such number of outputs, or needs to be told.
+    Args:
+        schema: Its schema; None where nobody knows it.
+        operator: Its name.
+
+    Attributes:
+        usual: Outputs of a call that does not say how many; None where inputs and attributes decide.
     """
-    if schema is None:
-        return 1 if asked is None else asked
-    if asked is not None:
-        if isinstance(asked, bool) or not max(1, schema.min_output) <= asked <= schema.max_output:
+
+    def __init__(self, schema: onnx.defs.OpSchema | None, operator: str) -> None:
+        self._operator = operator
+        self._least, self._most = (
+            (1, None) if schema is None else (max(1, schema.min_output), schema.max_output)
+        )
+        options = () if schema is None else tuple(output.option for output in schema.outputs)
+        self.usual: int | None = max(1, options.count(_Option.Single))
+        if options and options[-1] is _Option.Variadic:
+            self.usual = None
+
+    def of(self, asked: int | None, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> int:
+        """As asked, or every one that is not optional.
+
+        Raises:
+            OptionError: the operator has no such number of outputs, or needs to be told.
+        """
+        if asked is None:
+            return _variadic(inputs, attributes, self._operator) if self.usual is None else self.usual
+        if type(asked) is not int or asked < self._least or (self._most is not None and asked > self._most):
+            most = "more" if self._most is None else self._most
             raise OptionError(
-                f"{operator} has {schema.min_output} to {schema.max_output} outputs, outputs={asked!r} was asked for"
+                f"{self._operator} has {self._least} to {most} outputs, outputs={asked!r} was asked for"
             )
         return asked
-    if schema.outputs and schema.outputs[-1].option is _Option.Variadic:
-        return _variadic(inputs, attributes, operator)
-    return max(1, sum(output.option is _Option.Single for output in schema.outputs))
 
 
 def _variadic(inputs: Sequence[Any], attributes: Mapping[str, Any], operator: str) -> int:

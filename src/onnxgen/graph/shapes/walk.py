@@ -7,14 +7,24 @@ from collections.abc import Sequence
 import onnx_ir as ir
 from onnx_shape_inference import registry
 
+from onnxgen.errors import InvalidGraphError
 from onnxgen.graph.ir.schemas import normal_domain
 from onnxgen.graph.shapes.context import Context
+from onnxgen.graph.shapes.control_flow import infer_control_flow
+from onnxgen.graph.shapes.elements import propagate_elements
 from onnxgen.graph.shapes.onnx_rules import infer_by_onnx
 from onnxgen.graph.shapes.report import InferenceReport
-from onnxgen.graph.shapes.schema_types import infer_types_by_schema
+from onnxgen.graph.shapes.rules import RULES, old_rule
+from onnxgen.graph.shapes.rules.tools import Rule
+from onnxgen.graph.shapes.schema_types import infer_types_by_schema, type_contradiction
 from onnxgen.graph.shapes.symbols import InputSymbols
 
 Declared = tuple[ir.TypeProtocol | None, ir.Shape | None]
+
+_MICROSOFT = "com.microsoft"
+_CONTROL_FLOW = frozenset(("If", "Loop", "Scan"))
+_VISITS_FOR_EACH_NODE = 16
+"""Bodies of loops are visited again until shapes settle; nested ones not without end."""
 
 
 class Walk:
@@ -25,19 +35,30 @@ class Walk:
         self.symbols = InputSymbols(model.graph.inputs)
         opsets = {normal_domain(domain): version for domain, version in model.opset_imports.items()}
         self.context = Context(opsets, self.symbols.declared)
-        self._declared_kept: dict[ir.Value, None] = {}
-        self._failures: dict[str, None] = {}
-        self._computed: dict[ir.Value, None] = {}
+        self._visits_left = _VISITS_FOR_EACH_NODE * sum(
+            1 for _ in ir.traversal.RecursiveGraphIterator(model.graph)
+        )
+        self._kept: dict[ir.Value, None] = {}
+        self._failures: dict[ir.Node, str] = {}
+        self._contradictions: dict[ir.Node, str] = {}
+        self._declared: dict[ir.Value, Declared] = {}
 
     def report(self) -> InferenceReport:
-        """The outcome so far."""
-        unresolved = tuple(value.name or "" for value in self._computed if not is_resolved(value))
+        """The outcome.
+
+        Raises:
+            InvalidGraphError: Operators got element types that they exclude.
+        """
+        if self._contradictions:
+            raise InvalidGraphError("\n".join(self._contradictions.values()))
+        computed = [value for value in self._declared if value.name]
+        unresolved = tuple(value.name or "" for value in computed if not is_resolved(value))
         return InferenceReport(
-            resolved=len(self._computed) - len(unresolved),
+            resolved=len(computed) - len(unresolved),
             unresolved=unresolved,
-            declared=tuple(value.name or "" for value in self._declared_kept),
+            declared=tuple(value.name or "" for value in self._kept),
             symbols=dict(self.symbols.declared),
-            failures=tuple(self._failures),
+            failures=tuple(self._failures.values()),
         )
 
     def graph(self, graph: ir.Graph) -> None:
@@ -49,42 +70,68 @@ class Walk:
                 if value.is_graph_input():
                     self.context.hide_default(value)
         for node in graph:
+            self._visits_left -= 1
             self._node(node)
 
     def _node(self, node: ir.Node) -> None:
-        declared = [(value.type, value.shape) for value in node.outputs]
         for value in node.outputs:
+            self._declared.setdefault(value, (value.type, value.shape))
             self.context.forget(value)
-            if value.name:
-                self._computed[value] = None
-        for attribute in node.attributes.values():
-            if attribute.type is ir.AttributeType.GRAPH:
-                self.graph(attribute.as_graph())
-        known = self._apply(node)
-        infer_types_by_schema(node, self.context.get_opset_version(normal_domain(node.domain)))
+        opset = self.context.opset_of(node)
+        contradiction = type_contradiction(node, opset)
+        if contradiction:
+            self._contradictions[node] = contradiction
+            return
+        known = self._apply(node, opset)
+        infer_types_by_schema(node, opset)
+        propagate_elements(self.context, node)
         if not known:
-            self._keep_declared(node, declared)
+            self._keep_declared(node.outputs)
 
-    def _apply(self, node: ir.Node) -> bool:
+    def _apply(self, node: ir.Node, opset: int) -> bool:
         """Run the best rule there is; False where there is none."""
-        opset = self.context.get_opset_version(normal_domain(node.domain))
-        rule = registry.get(node.domain, node.op_type, opset)
-        if rule is None:
-            return infer_by_onnx(self.context, node, opset)
+        self._failures.pop(node, None)
         try:
+            if node.op_type in _CONTROL_FLOW and not normal_domain(node.domain):
+                infer_control_flow(self.context, node, self.graph, settle=self._visits_left > 0)
+                return True
+            self._infer_inner_graphs(node)
+            rule = self._rule(node, opset)
+            if rule is None:
+                return infer_by_onnx(self.context, node, opset)
             rule(self.context, node)
-        except Exception as error:  # noqa: BLE001 - a rule's failure is a gap in what is known, whatever it was
-            self._failures[f"{node.op_type} {node.name!r}: {error}"] = None
+            if node.op_type == "Constant" and (tensor := ir.convenience.get_const_tensor(node.outputs[0])):
+                self.context.lend(node.outputs[0], tensor)
+        except Exception as error:  # noqa: BLE001 - a failure of a rule, whatever it is, is a gap in what is known
+            self._failures[node] = f"{node.op_type} {node.name or ''}: {error}"
         if not all(is_resolved(value) for value in node.outputs if value.name):
             infer_by_onnx(self.context, node, opset)
         return True
 
-    def _keep_declared(self, node: ir.Node, declared: Sequence[Declared]) -> None:
-        for value, (kind, shape) in zip(node.outputs, declared, strict=True):
+    def _rule(self, node: ir.Node, opset: int) -> Rule | None:
+        domain = normal_domain(node.domain)
+        found = (
+            (None if domain else old_rule(node.op_type, opset))
+            or RULES.get((domain, node.op_type))
+            or registry.get(domain, node.op_type, opset)
+        )
+        if found is None and not domain:
+            # ONNX Runtime's optimizer writes some of its own operators into the standard's domain
+            found = RULES.get((_MICROSOFT, node.op_type)) or registry.get(_MICROSOFT, node.op_type, 1)
+        return found
+
+    def _infer_inner_graphs(self, node: ir.Node) -> None:
+        for attribute in node.attributes.values():
+            if attribute.type is ir.AttributeType.GRAPH:
+                self.graph(attribute.as_graph())
+
+    def _keep_declared(self, values: Sequence[ir.Value]) -> None:
+        for value in values:
+            kind, shape = self._declared[value]
             if value.name and value.type is None and kind is not None:
                 value.type = kind
                 value.shape = None if shape is None else self.context.name_anonymous_dims_in_shape(shape)
-                self._declared_kept[value] = None
+                self._kept[value] = None
 
 
 def is_resolved(value: ir.Value) -> bool:

@@ -1,0 +1,58 @@
+"""Pooling with windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx_ir as ir
+
+from onnxgen.errors import InvalidGraphError
+from onnxgen.graph.shapes import algebra
+from onnxgen.graph.shapes.algebra import Size
+from onnxgen.graph.shapes.context import Context
+from onnxgen.graph.shapes.rules.tools import Rule, integer, integers, required, set_output, sizes, text
+
+
+def _pool(context: Context, node: ir.Node) -> None:
+    data, kernel = required(node, 0), integers(node, "kernel_shape")
+    shape = sizes(data)
+    set_output(context, node, 0, None, data.dtype)
+    set_output(context, node, 1, None, ir.DataType.INT64)
+    if shape is None:
+        return
+    if not kernel or len(kernel) != len(shape) - 2:
+        raise InvalidGraphError(f"kernel_shape {kernel} does not fit an input of rank {len(shape)}")
+    spatial = [_windows(node, at, size, len(kernel)) for at, size in enumerate(shape[2:])]
+    for index in range(len(node.outputs)):
+        set_output(context, node, index, [*shape[:2], *spatial], None)
+
+
+def _windows(node: ir.Node, at: int, size: Size, count: int) -> Size:
+    """How many windows fit along one spatial axis."""
+    kernel = (integers(node, "kernel_shape") or [])[at]
+    stride = (integers(node, "strides") or [1] * count)[at]
+    dilation = (integers(node, "dilations") or [1] * count)[at]
+    if stride < 1:
+        raise InvalidGraphError(f"stride {stride} is not positive")
+    how = text(node, "auto_pad", "NOTSET")
+    if how.startswith("SAME"):
+        return _rounded_up(size, stride)
+    pads = integers(node, "pads") if how == "NOTSET" else None
+    pads = pads or [0] * 2 * count
+    begin, end = pads[at], pads[count + at]
+    room = algebra.total((size, begin + end - dilation * (kernel - 1) - 1))
+    if not integer(node, "ceil_mode", 0):
+        return algebra.total((algebra.quotient(room, stride), 1))
+    # a last window that would begin in the padding behind the data is left out
+    fitting = algebra.total((_rounded_up(room, stride), 1))
+    return algebra.smallest(fitting, _rounded_up(algebra.total((size, begin)), stride))
+
+
+def _rounded_up(size: Size, by: int) -> Size:
+    return algebra.quotient(algebra.total((size, by - 1)), by)
+
+
+RULES: Mapping[tuple[str, str], Rule] = {
+    **{("", name): _pool for name in ("AveragePool", "MaxPool", "LpPool")},
+    ("com.microsoft", "MaxpoolWithMask"): _pool,
+}

@@ -1,4 +1,4 @@
-"""The reference provider: every operator of the standard through ``onnx.reference``, slow and complete.
+"""The ``reference`` execution provider: every operator of the standard, slow and complete.
 
-Knows operators; it is the oracle of the other providers.
+Runs what `onnx.reference` runs, and has implementations of its own where that is wrong or missing.
 """

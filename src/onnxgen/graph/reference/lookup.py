@@ -12,7 +12,7 @@ from onnx.reference.op_run import OpRun
 from onnx.reference.ops import aionnx_preview, aionnx_preview_training, aionnxml
 
 from onnxgen.graph.ir.schemas import schema
-from onnxgen.graph.reference.own.table import own_operators
+from onnxgen.graph.reference.own.every import own_operators
 
 
 class Way(Enum):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
 
 import onnx.defs
 from onnx.reference.op_run import OpRun
@@ -37,12 +36,3 @@ class OwnOperators:
             return implementation
 
         return register
-
-
-@cache
-def own_operators() -> dict[tuple[str, str, int], type[OpRun]]:
-    """Every class of every family, by domain, operator and version."""
-    from onnxgen.graph.reference.own import inner_graphs, random_draws
-
-    families = (inner_graphs.OWN, random_draws.OWN)
-    return {key: implementation for family in families for key, implementation in family}

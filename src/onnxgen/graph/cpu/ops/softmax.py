@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from onnxgen.graph.cpu.arrays import formula_kernel
-from onnxgen.graph.cpu.bfloat16 import BFLOAT16, softmax_in_steps
+from onnxgen.graph.cpu.stepwise import HALVES, softmax_in_steps
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -20,7 +20,7 @@ AlongAxis = Callable[[np.ndarray, np.ndarray, int], None]
 
 def softmax(x: np.ndarray, y: np.ndarray, axis: int) -> None:
     """``exp(x) / sum(exp(x))`` along an axis, shifted by the maximum; ``y`` may be ``x``."""
-    if x.dtype == BFLOAT16:
+    if x.dtype in HALVES:
         y[...] = softmax_in_steps(x, axis)
         return
     np.subtract(x, x.max(axis, keepdims=True), y)
@@ -70,6 +70,6 @@ def _register(op_type: str, along_axis: AlongAxis, own_types: frozenset[np.dtype
         return formula_kernel(write, in_place=True, own_types=own_types)
 
 
-_register("Softmax", softmax, frozenset({BFLOAT16}))
+_register("Softmax", softmax, HALVES)
 _register("LogSoftmax", log_softmax)
 _register("Hardmax", hardmax)

@@ -151,7 +151,7 @@ def _take(capsule: Any, name: bytes, struct: type[Any]) -> np.ndarray:
         "data": (tensor.data + tensor.byte_offset, bool(flags & abi.READ_ONLY)),
         "shape": (-(-count * bits // 8),) if packed else shape,
         "strides": None if packed or strides is None else tuple(step * storage.itemsize for step in strides),
-        "typestr": storage.str if storage.kind in "biufc" else f"<u{storage.itemsize}",
+        "typestr": storage.str if storage.isbuiltin == 1 else f"<u{storage.itemsize}",
     }
     array = np.asarray(_Borrowed(managed, interface))
     if packed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from onnxgen.graph.ir.types import TensorType, ValueType, type_name
@@ -28,7 +29,7 @@ def write_plan(program: Program, *, form: Form = HEAP, layout: Layout | None = N
     writer = _Writer(program, form, layout)
     writer.write()
     source = "\n".join(writer.lines) + "\n"
-    code = compile(source, f"<plan of {program.name}>.py", "exec")
+    code = compile(source, f"<plan of {_one_line(program.name)}>.py", "exec")
     return Plan(program, layout, source, code, writer.calls_by_line)
 
 
@@ -40,13 +41,15 @@ class _Writer:
         self.views = layout.views if layout else frozenset[int]()
         self.given = layout.given if layout else ()
         self.buffers = {buffer.value: buffer for buffer in layout.buffers} if layout else {}
-        self.kernels = [f"{call.spec.op_type}_{index}" for index, call in enumerate(program.calls)]
+        self.kernels = [
+            re.sub(r"\W", "_", f"{call.spec.op_type}_{index}") for index, call in enumerate(program.calls)
+        ]
         self.lines: list[str] = []
         self.calls_by_line: dict[int, Call] = {}
 
     def write(self) -> None:
         calls = self.program.calls
-        self.lines += [f'"""Plan of {self.program.name!r}: {len(calls)} calls."""', "", ""]
+        self.lines += [f"# plan of {_one_line(self.program.name)}: {len(calls)} calls", "", ""]
         self.lines.append(
             "def make(kernels, constants, *, fresh, span=None, see=None, view=None, buffers=()):"
         )
@@ -59,7 +62,7 @@ class _Writer:
         parameters = (*self.program.inputs, *self.given)
         self.lines.append(f"    def plan({', '.join([*self._context(), *map(self._name, parameters)])}):")
         for value in parameters:
-            self.lines.append(f"        # {self._name(value)} is {self._described(value)}")
+            self.lines.append(f"        # {self._name(value)} is {_one_line(self._described(value))}")
         dead = self._dead_after()
         for index, call in enumerate(calls):
             if index not in self.views:
@@ -105,8 +108,7 @@ class _Writer:
 
     def _line(self, line: str, call: Call) -> None:
         outputs = ", ".join(map(self._described, call.outputs))
-        comment = f"{call.spec} on {call.provider} -> {outputs}".encode("unicode_escape").decode("ascii")
-        self.lines.append(f"{line}  # {comment}")
+        self.lines.append(f"{line}  # {_one_line(f'{call.spec} on {call.provider} -> {outputs}')}")
         self.calls_by_line[len(self.lines)] = call
 
     def _arguments(self, call: Call) -> str:
@@ -152,6 +154,11 @@ class _Writer:
             return text
         over = "" if buffer.over is None else f" over {self._name(buffer.over)}"
         return f"{text} in slot {buffer.slot}{over}"
+
+
+def _one_line(text: str) -> str:
+    """The text, with everything escaped that would end a comment or cannot be encoded."""
+    return repr(text)[1:-1]
 
 
 def describe_type(kind: ValueType) -> str:

@@ -102,7 +102,10 @@ class Executable:
             if missing:
                 raise FeedError(f"inputs {missing} are missing; found {sorted(feeds)}") from None
             values = tuple([known[name] for name in self._input_names])
-        if len(feeds) > len(values):
+            unknown = set(known).difference(self._input_names)
+        else:
+            unknown = len(feeds) > len(values)
+        if unknown:
             unknown = sorted(set(feeds) - set(self._input_names))
             raise FeedError(f"the model has no inputs {unknown}; it has {list(self._input_names)}")
         return values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from threading import Lock
@@ -15,6 +16,8 @@ from onnxgen.graph.planner.prediction import ShapePredictor
 from onnxgen.graph.planner.program import Program
 from onnxgen.graph.planner.source import write_plan
 from onnxgen.graph.session.frames import Allocate, FramePool, NotViewsError, make_frame
+
+_LOG = logging.getLogger(__name__)
 
 _MOST_ATTEMPTS = 4
 """How often a layout is made anew, because a view turned out to be a copy, before a signature stays on the heap."""
@@ -73,6 +76,9 @@ class Preparation:
                         first = make_frame(plan, types, self._allocate)
                     except NotViewsError as error:
                         self.refuted.views |= error.values
+                    except Exception:  # noqa: BLE001 - no memory, or a view that cannot be made: the heap does without
+                        _LOG.debug("no frame for %s", self._program.name, exc_info=True)
+                        return None
                     else:
                         return plan, FramePool(partial(make_frame, plan, types, self._allocate), first)
                 self._plans.clear()

@@ -8,61 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxgen.errors import InvalidGraphError
-from onnxgen.graph.cpu.fused_activation import hard_sigmoid, leaky_relu, relu, sigmoid
+from onnxgen.graph.cpu.activation_functions import Activation, activation, num_params
 from onnxgen.graph.ep.node import NodeSpec
 
-Activation = Callable[[np.ndarray], np.ndarray]
 State = tuple[np.ndarray, ...]
 """Hidden state ``[batch, hidden]``, and the cell state where there is one."""
 
 Step = Callable[[np.ndarray, State], State]
 """From the projected input of one step ``[batch, gates * hidden]`` and the state to the new state."""
-
-
-def affine(x: np.ndarray, alpha: float, beta: float) -> np.ndarray:
-    """``alpha * x + beta``."""
-    return alpha * x + beta
-
-
-def thresholded_relu(x: np.ndarray, alpha: float) -> np.ndarray:
-    """``x`` where it is above ``alpha``, else 0."""
-    return np.where(x > alpha, x, 0)
-
-
-def scaled_tanh(x: np.ndarray, alpha: float, beta: float) -> np.ndarray:
-    """``alpha * tanh(beta * x)``."""
-    return alpha * np.tanh(beta * x)
-
-
-def elu(x: np.ndarray, alpha: float) -> np.ndarray:
-    """``x``, and ``alpha * (exp(x) - 1)`` below 0."""
-    return np.where(x >= 0, x, alpha * np.expm1(np.minimum(x, 0)))
-
-
-def softsign(x: np.ndarray) -> np.ndarray:
-    """``x / (1 + abs(x))``."""
-    return x / (1 + np.abs(x))
-
-
-def softplus(x: np.ndarray) -> np.ndarray:
-    """``log(1 + exp(x))``."""
-    return np.logaddexp(x, x.dtype.type(0))
-
-
-# Function, and the defaults of its alpha and beta; an operator's lists give them in the order of the functions.
-_ACTIVATIONS: dict[str, tuple[Callable[..., np.ndarray], tuple[float, ...]]] = {
-    "relu": (relu, ()),
-    "tanh": (np.tanh, ()),
-    "sigmoid": (sigmoid, ()),
-    "softsign": (softsign, ()),
-    "softplus": (softplus, ()),
-    "leakyrelu": (leaky_relu, (0.01,)),
-    "thresholdedrelu": (thresholded_relu, (1.0,)),
-    "elu": (elu, (1.0,)),
-    "affine": (affine, (1.0, 0.0)),
-    "scaledtanh": (scaled_tanh, (1.0, 1.0)),
-    "hardsigmoid": (hard_sigmoid, (0.2, 0.5)),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +53,7 @@ class RecurrentSpec:
                 f" {len(defaults) * len(reverse)}"
             )
         alphas, betas = list(node.attr("activation_alpha", ())), list(node.attr("activation_beta", ()))
-        functions = [_activation(node, name, alphas, betas) for name in names]
+        functions = [_next_activation(node, name, alphas, betas) for name in names]
         count = len(defaults)
         clip = node.attr("clip")
         return cls(
@@ -115,17 +68,9 @@ class RecurrentSpec:
         return x if self.clip is None else np.clip(x, -self.clip, self.clip)
 
 
-def _activation(node: NodeSpec, name: str, alphas: list[float], betas: list[float]) -> Activation:
-    if name.lower() not in _ACTIVATIONS:
-        raise InvalidGraphError(f"{node} has activation {name!r}; known are {', '.join(_ACTIVATIONS)}")
-    function, defaults = _ACTIVATIONS[name.lower()]
-    if not defaults:
-        return function
-    bound = [
-        values.pop(0) if values else default
-        for values, default in zip((alphas, betas), defaults, strict=False)
-    ]
-    return lambda x: function(x, *map(x.dtype.type, bound))
+def _next_activation(node: NodeSpec, name: str, alphas: list[float], betas: list[float]) -> Activation:
+    lists = (alphas, betas)[: num_params(node, name)]
+    return activation(node, name, [values.pop(0) for values in lists if values])
 
 
 def scan(

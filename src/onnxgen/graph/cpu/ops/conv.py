@@ -8,9 +8,9 @@ import numpy as np
 
 from onnxgen.graph.costs.cost import Cost
 from onnxgen.graph.costs.roofline import Roofline
+from onnxgen.graph.cpu.activation_functions import fused_activation
 from onnxgen.graph.cpu.convolution import convolve, convolve_depthwise
-from onnxgen.graph.cpu.fused_activation import fused_activation
-from onnxgen.graph.cpu.precision import widened
+from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.cpu.windows import Axis, WindowSpec
 from onnxgen.graph.ep.kernel import Kernel

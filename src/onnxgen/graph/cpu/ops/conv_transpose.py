@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from onnxgen.graph.cpu.convolution import convolve_transposed, scatter
-from onnxgen.graph.cpu.precision import widened
+from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.cpu.windows import Axis, WindowSpec
 from onnxgen.graph.ep.kernel import Kernel

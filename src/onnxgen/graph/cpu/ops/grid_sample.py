@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onnxgen.errors import InvalidGraphError
-from onnxgen.graph.cpu.precision import widened
+from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.cpu.resampling import cubic
 from onnxgen.graph.cpu.sampling import Boundary, gather, linear_neighbours, zero_outside

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from onnxgen.graph.cpu.precision import widened
+from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.cpu.windows import Axis, WindowSpec
 from onnxgen.graph.ep.kernel import Kernel

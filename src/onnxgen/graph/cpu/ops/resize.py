@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from onnxgen.errors import InvalidGraphError
-from onnxgen.graph.cpu.precision import widened
+from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.cpu.resampling import NEAREST, POSITIONS, Stretch, cubic, taps, triangle
 from onnxgen.graph.ep.kernel import Kernel

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from onnxgen.graph.cpu.precision import widened
-from onnxgen.graph.cpu.recurrent import Activation, RecurrentSpec, State, Step, scan
+from onnxgen.graph.cpu.activation_functions import Activation
+from onnxgen.graph.cpu.half import widened
+from onnxgen.graph.cpu.recurrent import RecurrentSpec, State, Step, scan
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec

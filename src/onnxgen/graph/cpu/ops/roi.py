@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from onnxgen.errors import InvalidGraphError
-from onnxgen.graph.cpu.precision import widened
+from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec

@@ -1,0 +1,189 @@
+"""Matrix products with, and rows of, weights that are quantized in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from onnxgen.errors import InvalidGraphError
+from onnxgen.graph.cpu.half import widened
+from onnxgen.graph.cpu.packed_bits import unpack
+from onnxgen.graph.cpu.quantization import dequantize, spread
+from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
+from onnxgen.graph.ep.kernel import Kernel
+from onnxgen.graph.ep.node import NodeSpec
+
+TABLE = KernelTable()
+
+_MOST_KEPT_ELEMENTS = 1 << 26
+"""Constant weights up to this size are kept in float32; larger ones are read anew, rows at a time, at each call."""
+
+_ROW_ELEMENTS = 1 << 22
+
+Rows = Callable[[slice], np.ndarray]
+"""Some rows of a matrix ``[N, K]`` in float32."""
+
+
+def _is_prepacked(node: NodeSpec) -> str | None:
+    layout = node.attr("weight_prepacked", 0)
+    return f"weights are packed for a GPU (weight_prepacked {layout})" if layout else None
+
+
+@TABLE.operator("MatMulNBits", 1, domain=MICROSOFT, why_not=_is_prepacked)
+def matmul_nbits(node: NodeSpec) -> Kernel:
+    """``a @ dequantized(b).T + bias`` for ``b [N, blocks, bytes]``.
+
+    ``accuracy_level`` is the least accuracy that the model accepts; float32, as here, satisfies every level. Empty
+    ``b`` stands for weights of zeros.
+    """
+    n, k, block, bits = node.attr("N"), node.attr("K"), node.attr("block_size"), node.attr("bits", 4)
+    blocks = -(-k // block)
+
+    def rows_of(
+        b: np.ndarray, scales: np.ndarray, zeros: np.ndarray | None, g_idx: np.ndarray | None
+    ) -> Rows:
+        packed, factors = b.reshape(n, blocks, -1), widened(scales).reshape(n, blocks)
+        if zeros is None:
+            offsets = np.full((n, 1), 1 << (bits - 1), np.float32)
+        elif zeros.dtype == np.uint8:
+            offsets = unpack(zeros.reshape(n, -1), bits, blocks).astype(np.float32)
+        else:
+            offsets = widened(zeros).reshape(n, blocks)
+        group = None if g_idx is None else g_idx[:k]
+
+        def rows(part: slice) -> np.ndarray:
+            values = unpack(packed[part], bits, block).astype(np.float32)  # [rows, blocks, block]
+            scale, offset = factors[part], np.broadcast_to(offsets[part], factors[part].shape)
+            if group is None:
+                values -= offset[:, :, None]
+                values *= scale[:, :, None]
+                return values.reshape(len(values), -1)[:, :k]
+            flat = values.reshape(len(values), -1)[:, :k]
+            return (flat - offset[:, group]) * scale[:, group]
+
+        return rows
+
+    times = _product(node, n, k, (1, 2, 3, 4), rows_of)
+
+    def run(
+        a: np.ndarray,
+        b: np.ndarray,
+        scales: np.ndarray,
+        zeros: np.ndarray | None = None,
+        g_idx: np.ndarray | None = None,
+        bias: np.ndarray | None = None,
+    ) -> np.ndarray:
+        if b.size:
+            product = times(widened(a), b, scales, zeros, g_idx)
+        else:
+            product = np.zeros((*a.shape[:-1], n), np.float32)
+        if bias is not None:
+            product += widened(bias)
+        return product.astype(a.dtype, copy=False)
+
+    return Kernel(run)
+
+
+def _product(
+    node: NodeSpec, n: int, k: int, weights: tuple[int, ...], rows_of: Callable[..., Rows]
+) -> Callable[..., np.ndarray]:
+    """``times(a, *weights)``: ``a @ matrix.T``; the matrix is made once where the inputs at those indices are constant."""
+    kept: np.ndarray | None = None
+    constant = all(index in node.constants for index in weights if node.has_input(index))
+    if constant and n * k <= _MOST_KEPT_ELEMENTS and node.constants[weights[0]].size:
+        kept = rows_of(*map(node.constants.get, weights))(slice(n))
+
+    def times(a: np.ndarray, *weights: np.ndarray | None) -> np.ndarray:
+        left = a.reshape(-1, k)
+        if kept is not None:
+            return (left @ kept.T).reshape(*a.shape[:-1], n)
+        y, rows = np.empty((len(left), n), left.dtype), rows_of(*weights)
+        for part in _parts(n, k):
+            np.matmul(left, rows(part).T, out=y[:, part])
+        return y.reshape(*a.shape[:-1], n)
+
+    return times
+
+
+def _parts(n: int, k: int) -> Iterator[slice]:
+    step = max(1, _ROW_ELEMENTS // max(1, k))
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+
+_NF4 = (
+    -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
+    -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
+    0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0,
+)  # fmt: skip
+_FP4 = (0.0, 0.0052083333, 0.6666666667, 1.0, 0.3333333333, 0.5, 0.1666666667, 0.25)
+
+
+@TABLE.operator("MatMulBnb4", 1, domain=MICROSOFT)
+def matmul_bnb4(node: NodeSpec) -> Kernel:
+    """``a @ b.T`` (``a @ b`` without ``transB``) for ``b [N, K]`` as 4-bit indices into the values of FP4 or NF4.
+
+    The flattened matrix has one scale for each ``block_size`` elements, and the first element in the high bits.
+    """
+    n, k, block = node.attr("N"), node.attr("K"), node.attr("block_size")
+    if node.attr("quant_type") not in (0, 1):
+        raise InvalidGraphError(
+            f"{node} has quant_type {node.attr('quant_type')}; known are 0 (FP4) and 1 (NF4)"
+        )
+    values = np.array(_NF4 if node.attr("quant_type") else (*_FP4, *(-value for value in _FP4)), np.float32)
+
+    def matrix(b: np.ndarray, absmax: np.ndarray) -> np.ndarray:
+        indices = np.stack([b.reshape(-1) >> 4, b.reshape(-1) & 15], -1).reshape(-1)[: n * k]
+        scales = np.repeat(widened(absmax).reshape(-1), block)[: n * k]
+        return (values[indices] * scales).reshape(n, k)
+
+    kept = None
+    if {1, 2} <= node.constants.keys() and n * k <= _MOST_KEPT_ELEMENTS:
+        kept = matrix(node.constants[1], node.constants[2])
+
+    def run(a: np.ndarray, b: np.ndarray, absmax: np.ndarray) -> np.ndarray:
+        weights = matrix(b, absmax) if kept is None else kept
+        y = widened(a) @ (weights.T if node.attr("transB", 1) else weights)
+        return y.astype(a.dtype, copy=False)
+
+    return Kernel(run)
+
+
+@TABLE.operator("GatherBlockQuantized", 1, domain=MICROSOFT)
+def gather_block_quantized(node: NodeSpec) -> Kernel:
+    """Slices of a tensor that is quantized in blocks, dequantized; zeros for an index out of range."""
+    block, bits = node.attr("block_size", 128), node.attr("bits", 4)
+    gather_axis, quantize_axis = node.attr("gather_axis", 0), node.attr("quantize_axis", 1)
+
+    def run(
+        data: np.ndarray, indices: np.ndarray, scales: np.ndarray, zeros: np.ndarray | None = None
+    ) -> np.ndarray:
+        axis, blocked, size = gather_axis % data.ndim, quantize_axis % data.ndim, data.shape[gather_axis]
+        places = np.where(indices < 0, indices + size, indices).reshape(-1)
+        inside = np.clip(places, 0, size - 1)
+
+        def picked(parameter: np.ndarray) -> np.ndarray:
+            if parameter.shape[axis] == 1:
+                return parameter
+            return parameter.take(inside // block if axis == blocked else inside, axis)
+
+        def repeated(parameter: np.ndarray) -> np.ndarray:
+            if axis == blocked:
+                return parameter
+            return spread(parameter, values.shape, axis=blocked, block_size=block)
+
+        values, factors = data.take(inside, axis), picked(scales)
+        offsets = None if zeros is None else picked(zeros)
+        if data.dtype == np.uint8:
+            values = unpack(values, bits, values.shape[-1] * 8 // bits)
+            if offsets is None:
+                offsets = np.full((1,) * data.ndim, 1 << (bits - 1), np.uint8)
+            else:
+                offsets = repeated(unpack(offsets, bits, scales.shape[-1]))
+        elif offsets is not None:
+            offsets = repeated(offsets)
+        y = dequantize(values, repeated(factors), offsets, dtype=scales.dtype)
+        y[(slice(None),) * axis + ((places < 0) | (places >= size),)] = 0
+        return y.reshape(*y.shape[:axis], *indices.shape, *y.shape[axis + 1 :])
+
+    return Kernel(run)

@@ -68,6 +68,7 @@ def product(sizes: Iterable[Size]) -> Size:
     return size_of(result)
 
 
+@lru_cache(maxsize=4096)
 def quotient(a: Size, b: Size) -> Size:
     """``a / b`` rounded down, common factors cancelled.
 
@@ -81,6 +82,7 @@ def quotient(a: Size, b: Size) -> Size:
     return size_of(sympy.floor(sympy.cancel(expression(a) / expression(b))))
 
 
+@lru_cache(maxsize=4096)
 def difference(a: Size, b: Size) -> Size:
     """``a - b``."""
     return size_of(expression(a) - expression(b))
@@ -94,11 +96,13 @@ def total(sizes: Iterable[Size]) -> Size:
     return size_of(result)
 
 
+@lru_cache(maxsize=4096)
 def largest(a: Size, b: Size) -> Size:
     """The larger one."""
     return size_of(sympy.Max(expression(a), expression(b)))
 
 
+@lru_cache(maxsize=4096)
 def smallest(a: Size, b: Size) -> Size:
     """The smaller one."""
     return size_of(sympy.Min(expression(a), expression(b)))

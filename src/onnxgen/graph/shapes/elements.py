@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
@@ -150,9 +151,11 @@ def _numbers(context: Context, node: ir.Node, index: int) -> Elements | None:
     tensor = value.const_value
     if not tensor.dtype.is_floating_point() or len(tensor.shape) > 1 or tensor.size > 16:
         return None
-    exact = [Fraction(float(item)).limit_denominator(1024) for item in tensor.numpy().reshape(-1)]
-    same = all(float(f) == float(x) for f, x in zip(exact, tensor.numpy().reshape(-1), strict=True))
-    if not same:
+    floats = [float(item) for item in tensor.numpy().reshape(-1)]
+    if not all(map(math.isfinite, floats)):
+        return None
+    exact = [Fraction(item).limit_denominator(1024) for item in floats]
+    if any(float(item) != number for item, number in zip(exact, floats, strict=True)):
         return None
     return [
         int(item)

@@ -84,7 +84,10 @@ class Walk:
             return
         known = self._apply(node, opset)
         infer_types_by_schema(node, opset)
-        propagate_elements(self.context, node)
+        try:
+            propagate_elements(self.context, node)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._failures[node] = f"elements of {node.op_type} {node.name or ''}: {error}"
         if not known:
             self._keep_declared(node.outputs)
 

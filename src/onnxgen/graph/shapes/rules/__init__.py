@@ -19,6 +19,7 @@ from onnxgen.graph.shapes.rules import (
     quantized,
     recurrent,
     resizing,
+    slicing,
 )
 from onnxgen.graph.shapes.rules.tools import Rule
 
@@ -30,6 +31,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
         matrices,
         pooling,
         resizing,
+        slicing,
         recurrent,
         attention,
         quantized,

@@ -112,23 +112,20 @@ def _split(context: Context, node: ir.Node) -> None:
     elif (lengths := integers(node, "split")) is not None:
         parts = list(lengths)
     else:
-        parts = _equal_parts(context, shape[axis], len(node.outputs))
+        parts = _equal_parts(shape[axis], len(node.outputs), must_be_equal=context.opset < 18)
     parts = parts or fresh(context, len(node.outputs))
     for at, part in enumerate(parts[: len(node.outputs)]):
         set_output(context, node, at, [*shape[:axis], part, *shape[axis + 1 :]], None)
 
 
-def _equal_parts(context: Context, size: Size, count: int) -> list[Size]:
-    """Parts of equal size, rounded up, the last one with what is left."""
-    if isinstance(size, int):
-        part = -(-size // count)
-        return [max(0, min(part, size - at * part)) for at in range(count)]
+def _equal_parts(size: Size, count: int, *, must_be_equal: bool) -> list[Size]:
+    """Parts of equal size, rounded up, the last ones with what is left."""
     exact = algebra.quotient(size, count)
-    if algebra.same(algebra.product((exact, count)), size):
+    if must_be_equal or algebra.same(algebra.product((exact, count)), size):
         return [exact] * count
     part = algebra.quotient(algebra.total((size, count - 1)), count)
-    rest = algebra.difference(size, algebra.product((part, count - 1)))
-    return [part, rest] if count == 2 else [part, *fresh(context, count - 1)]
+    left = [algebra.difference(size, algebra.product((part, at))) for at in range(count)]
+    return [algebra.largest(algebra.smallest(part, rest), 0) for rest in left]
 
 
 def _unique(context: Context, node: ir.Node) -> None:
@@ -187,11 +184,19 @@ def _top_k(context: Context, node: ir.Node) -> None:
 
 def _one_hot(context: Context, node: ir.Node) -> None:
     indices, values = sizes(required(node, 0)), required(node, 2)
-    depth = constant(context, input_at(node, 1))
+    depth = _whole_number(context, input_at(node, 1))
     if indices is not None:
         axis = axis_in(integer(node, "axis", -1), len(indices) + 1)
-        indices.insert(axis, depth[0] if depth else context.new_symbolic_dim())
+        indices.insert(axis, context.new_symbolic_dim() if depth is None else depth)
     set_output(context, node, 0, indices, values.dtype)
+
+
+def _whole_number(context: Context, value: ir.Value | None) -> int | None:
+    """A constant of any numeric type."""
+    found = constant(context, value)
+    if found is None and value is not None and value.const_value is not None and value.const_value.size == 1:
+        return int(value.const_value.numpy().reshape(-1)[0])
+    return found[0] if found else None
 
 
 RULES: Mapping[tuple[str, str], Rule] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import onnx_ir as ir
@@ -119,6 +120,9 @@ def _filled(context: Context, node: ir.Node) -> None:
 
 
 def _range(context: Context, node: ir.Node) -> None:
+    if (count := _constant_range(node)) is not None:
+        set_output(context, node, 0, [count], required(node, 0).dtype)
+        return
     start, limit, delta = (context.elements(required(node, index)) for index in range(3))
     length: Size | None = None
     step = constant(context, node.inputs[2])
@@ -130,6 +134,19 @@ def _range(context: Context, node: ir.Node) -> None:
             length = algebra.quotient(algebra.total((span, step[0] - 1)), step[0])
     set_output(
         context, node, 0, [context.new_symbolic_dim() if length is None else length], required(node, 0).dtype
+    )
+
+
+def _constant_range(node: ir.Node) -> int | None:
+    """The length where all three are constants, of whatever type."""
+    tensors = [required(node, index).const_value for index in range(3)]
+    if any(tensor is None or tensor.size != 1 for tensor in tensors):
+        return None
+    start, limit, delta = (float(tensor.numpy().reshape(-1)[0]) for tensor in tensors if tensor is not None)
+    return (
+        max(0, math.ceil((limit - start) / delta))
+        if delta and math.isfinite((limit - start) / delta)
+        else None
     )
 
 

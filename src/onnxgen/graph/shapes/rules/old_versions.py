@@ -7,6 +7,7 @@ import onnx_ir as ir
 from onnxgen.graph.shapes import algebra
 from onnxgen.graph.shapes.algebra import Size
 from onnxgen.graph.shapes.context import Context
+from onnxgen.graph.shapes.rules.slicing import slice_with_attributes
 from onnxgen.graph.shapes.rules.tools import (
     Rule,
     axis_in,
@@ -20,7 +21,6 @@ from onnxgen.graph.shapes.rules.tools import (
 
 _BINARY = frozenset(("Add", "Sub", "Mul", "Div", "Pow"))
 _LOGIC = frozenset(("And", "Or", "Xor", "Equal", "Less", "Greater"))
-_TO_THE_END = 2**31 - 1
 
 
 def old_rule(op_type: str, opset: int) -> Rule | None:
@@ -34,7 +34,7 @@ def old_rule(op_type: str, opset: int) -> Rule | None:
     if opset < 6 and op_type == "Tile":
         return _tile
     if opset < 10 and op_type == "Slice":
-        return _slice
+        return slice_with_attributes
     return None
 
 
@@ -84,29 +84,3 @@ def _tile(context: Context, node: ir.Node) -> None:
     else:
         shape = [context.new_symbolic_dim() for _ in shape]
     set_output(context, node, 0, shape, None)
-
-
-def _slice(context: Context, node: ir.Node) -> None:
-    """With starts, ends and axes in attributes."""
-    data = required(node, 0)
-    shape, starts, ends = sizes(data), integers(node, "starts") or [], integers(node, "ends") or []
-    set_output(context, node, 0, None, data.dtype)
-    if shape is None:
-        return
-    for axis, start, end in zip(integers(node, "axes") or range(len(starts)), starts, ends, strict=False):
-        at = axis_in(axis, len(shape))
-        shape[at] = _extent(context, shape[at], start, end)
-    set_output(context, node, 0, shape, None)
-
-
-def _extent(context: Context, size: Size, start: int, end: int) -> Size:
-    """How many of ``size`` elements lie between two positions."""
-    if isinstance(size, int):
-        return len(range(size)[start:end])
-    if start >= 0 and end >= _TO_THE_END:
-        return algebra.largest(algebra.difference(size, start), 0)
-    if start < 0 and end >= _TO_THE_END:
-        return algebra.smallest(size, -start)
-    if start == 0:
-        return algebra.smallest(size, end) if end >= 0 else algebra.largest(algebra.total((size, end)), 0)
-    return context.new_symbolic_dim()

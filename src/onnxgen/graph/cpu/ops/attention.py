@@ -12,9 +12,9 @@ from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.arrays import function_kernel
 from onnxgen.graph.cpu.attention import from_heads, grouped_matmul, softmax, to_heads
 from onnxgen.graph.cpu.attention_mask import Mask, mask_of_input, window_of
-from onnxgen.graph.cpu.stepwise import BFLOAT16, rounded, softmax_in_steps
 from onnxgen.graph.cpu.half import computing_dtype, widened
 from onnxgen.graph.cpu.registry import KernelTable
+from onnxgen.graph.cpu.stepwise import BFLOAT16, rounded, softmax_in_steps
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 from onnxgen.graph.ir.types import numpy_dtype

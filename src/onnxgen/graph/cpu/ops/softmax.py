@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from onnxgen.graph.cpu.arrays import formula_kernel
-from onnxgen.graph.cpu.stepwise import HALVES, softmax_in_steps
 from onnxgen.graph.cpu.registry import KernelTable
+from onnxgen.graph.cpu.stepwise import HALVES, softmax_in_steps
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 

@@ -15,7 +15,7 @@ _ALONE = {"cpu", "executor"}
 class _Ours:
     def __init__(self, case: Case, providers: Sequence[str], options: SessionOptions) -> None:
         self._session = InferenceSession(case.model.SerializeToString(), options, list(providers))
-        claimed = {row.provider for row in self._session.placement.rows()}
+        claimed = {assignment.provider_name for _, assignment in self._session.executable.placement}
         self.claimed_by_cpu = claimed <= _ALONE
 
     def run(self, feeds: Mapping[str, Any]) -> Sequence[Any]:

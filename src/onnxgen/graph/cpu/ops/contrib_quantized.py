@@ -5,12 +5,13 @@ Each tensor comes with its scale and zero point (None for 0), which hold for the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
 from onnxgen.graph.cpu.activation_functions import leaky_relu, sigmoid
-from onnxgen.graph.cpu.ops.pooling import average, max_pool
+from onnxgen.graph.cpu.ops.pooling import average, max_pool, reduce_windows
 from onnxgen.graph.cpu.quantization import dequantize, quantize
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.cpu.windows import WindowSpec
@@ -28,7 +29,7 @@ def _quantized(
     y: np.ndarray, scale: np.ndarray, zero_point: np.ndarray | None, dtype: np.dtype
 ) -> np.ndarray:
     zeros = None if zero_point is None else zero_point.reshape(())
-    return quantize(y, scale.reshape(()), zeros, dtype)
+    return np.ascontiguousarray(quantize(y, scale.reshape(()), zeros, dtype))
 
 
 def _unary(function: Callable[[np.ndarray], np.ndarray]) -> Kernel:
@@ -110,14 +111,21 @@ def qlinear_reduce_mean(node: NodeSpec) -> Kernel:
 
 @TABLE.operator("QLinearAveragePool", 1, domain=MICROSOFT)
 def qlinear_average_pool(node: NodeSpec) -> Kernel:
-    """The mean of each window."""
+    """The mean of each window; with ``count_include_pad`` every window has as many elements as the kernel.
+
+    That differs from ``AveragePool`` where ``ceil_mode`` lets a window reach beyond the padding.
+    """
     spec, include_pads = WindowSpec.of(node), bool(node.attr("count_include_pad", 0))
     last = bool(node.attr("channels_last", 0))
 
     def pool(x: np.ndarray) -> np.ndarray:
         planes = np.moveaxis(x, -1, 1) if last else x
-        y = average(planes, spec.axes(planes.shape[2:]), include_pads=include_pads)
-        return np.ascontiguousarray(np.moveaxis(y, 1, -1)) if last else y
+        axes = spec.axes(planes.shape[2:])
+        if include_pads:
+            y = reduce_windows(planes, axes, np.add, 0) / np.float32(math.prod(axis.kernel for axis in axes))
+        else:
+            y = average(planes, axes, include_pads=False)
+        return np.moveaxis(y, 1, -1) if last else y
 
     return _unary(pool)
 

@@ -116,7 +116,7 @@ def affine_grid(node: NodeSpec) -> Kernel:
 
 def _centres(length: int, align: bool) -> np.ndarray:
     if align:
-        return np.linspace(-1, 1, length) if length > 1 else np.zeros(length)
+        return np.linspace(-1, 1, length)
     return (2 * np.arange(length) + 1) / length - 1
 
 

@@ -26,7 +26,7 @@ class Resampling:
 
     mode: str = "nearest"
     positions: str = "asymmetric"
-    nearest: str = "floor"
+    nearest: str = "simple"
     cubic_a: float = -0.75
     exclude_outside: bool = False
     extrapolation: float = 0.0
@@ -62,16 +62,25 @@ class Resampling:
         positions = [POSITIONS[self.positions](s, np.arange(s.out, dtype=np.float32)) for s in stretches]
         if 0 in x.shape or any(s.out == 0 for s in stretches):
             return np.zeros(tuple(s.out for s in stretches), x.dtype)
-        y = self._nearest(x, positions) if self.mode == "nearest" else self._smooth(x, positions, stretches)
+        y = (
+            self._nearest(x, positions, stretches)
+            if self.mode == "nearest"
+            else self._smooth(x, positions, stretches)
+        )
         if self.positions == "tf_crop_and_resize":
             for axis, (place, size) in enumerate(zip(positions, x.shape, strict=True)):
                 y[(slice(None),) * axis + ((place < 0) | (place > size - 1),)] = self.extrapolation
         return y
 
-    def _nearest(self, x: np.ndarray, positions: Sequence[np.ndarray]) -> np.ndarray:
+    def _nearest(
+        self, x: np.ndarray, positions: Sequence[np.ndarray], stretches: Sequence[Stretch]
+    ) -> np.ndarray:
         y = x
         for axis, place in enumerate(positions):
-            index = np.clip(NEAREST[self.nearest](place), 0, x.shape[axis] - 1).astype(np.intp)
+            nearest = (
+                NEAREST[self.nearest](place) if self.nearest in NEAREST else _simple(place, stretches[axis])
+            )
+            index = np.clip(nearest, 0, x.shape[axis] - 1).astype(np.intp)
             if not np.array_equal(index, np.arange(x.shape[axis])):
                 y = y.take(index, axis)
         return y.copy() if y is x else y
@@ -98,6 +107,11 @@ class Resampling:
             info = np.iinfo(x.dtype)
             y = np.clip(np.rint(y) if self.antialias else np.trunc(y), info.min, info.max)
         return y.copy() if y is x else y.astype(x.dtype, copy=False)
+
+
+def _simple(place: np.ndarray, stretch: Stretch) -> np.ndarray:
+    """The nearest pixel before opset 11, where the standard is silent, as ONNX Runtime has it: up when shrinking."""
+    return np.ceil(place) if stretch.scale < 1 else np.floor(place)
 
 
 @TABLE.operator("Resize", 11, 13, 18, 19)

@@ -241,3 +241,10 @@ def _proto_attribute(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return onnx.numpy_helper.from_array(value)
     return list(value) if isinstance(value, tuple) else value
+
+
+def fresh_rng() -> np.random.Generator:
+    """A generator of a seed that nobody chose; pytest shows the seed when the test fails."""
+    seed = int(np.random.SeedSequence().generate_state(1)[0])
+    print(f"random data of seed {seed}")
+    return np.random.default_rng(seed)

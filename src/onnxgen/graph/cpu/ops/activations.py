@@ -21,7 +21,7 @@ TABLE = KernelTable()
 
 def relu(x: np.ndarray, y: np.ndarray) -> None:
     """``max(x, 0)``, and NaN stays NaN; ``y`` may be ``x``."""
-    np.maximum(x, x.dtype.type(0), y)
+    np.maximum(x, x.dtype.type(0), out=y)
 
 
 def sigmoid(x: np.ndarray, y: np.ndarray) -> None:
@@ -71,7 +71,7 @@ def gelu_tanh(x: np.ndarray, y: np.ndarray) -> None:
 
 def elu(x: np.ndarray, y: np.ndarray, alpha: float, gamma: float = 1.0, rate: float = 1.0) -> None:
     """``gamma * x`` where ``x > 0``, else ``gamma * alpha * (exp(x / rate) - 1)``; ``y`` must not be ``x``."""
-    np.minimum(x, 0, y)
+    np.minimum(x, 0, out=y)
     if rate != 1.0:
         np.divide(y, rate, y)
     np.expm1(y, y)
@@ -227,9 +227,9 @@ def clip(node: NodeSpec) -> Kernel:
         *limits, y = limits_and_y
         low, high = [*limits, None, None][:2]
         assert y is not None
-        bounded = x if low is None else np.maximum(x, low, y)
+        bounded = x if low is None else np.maximum(x, low, out=y)
         if high is not None:
-            np.minimum(bounded, high, y)
+            np.minimum(bounded, high, out=y)
         elif low is None:
             np.copyto(y, x)
 
@@ -242,9 +242,9 @@ def clip_before_11(node: NodeSpec) -> Kernel:
     low, high = node.attr("min"), node.attr("max")
 
     def write(x: np.ndarray, y: np.ndarray) -> None:
-        bounded = x if low is None else np.maximum(x, x.dtype.type(low), y)
+        bounded = x if low is None else np.maximum(x, x.dtype.type(low), out=y)
         if high is not None:
-            np.minimum(bounded, x.dtype.type(high), y)
+            np.minimum(bounded, x.dtype.type(high), out=y)
         elif low is None:
             np.copyto(y, x)
 

@@ -94,9 +94,9 @@ def _folded(
             if num_inputs == 1:
                 np.copyto(y, inputs[0])
             else:
-                ufunc(inputs[0], inputs[1], y)
+                ufunc(inputs[0], inputs[1], out=y)
             for x in inputs[2:]:
-                ufunc(y, x, y)
+                ufunc(y, x, out=y)
             if finish:
                 finish(y, num_inputs, y)
 

@@ -41,7 +41,7 @@ class InferenceSession:
         session_options: Another spelling of ``sess_options``.
 
     Raises:
-        ModelNotFoundError, ModelFileError: the model cannot be read.
+        ModelFileError: the model is missing or breaks the rules of the format.
         UnsupportedOperatorError: no provider runs some of its nodes; the message has all of them with each reason.
         ConfigError: options or providers are wrong.
     """

@@ -53,9 +53,9 @@ def _fix_dimensions(value: ir.Value, options: SessionOptions) -> None:
     by_name, by_denotation = options.free_dimension_overrides, options.free_denotation_overrides
     if value.shape is None or not (by_name or by_denotation):
         return
-    for axis, dim in enumerate(value.shape):
-        if isinstance(dim, int):
-            continue
-        size = by_name.get(dim.value or "", by_denotation.get(value.shape.get_denotation(axis) or ""))
-        if size is not None:
-            value.shape[axis] = size
+    dims = [
+        dim if isinstance(dim, int)
+        else by_name.get(dim.value or "", by_denotation.get(value.shape.get_denotation(axis) or "", dim))
+        for axis, dim in enumerate(value.shape)
+    ]  # fmt: skip
+    value.shape = ir.Shape(dims, [value.shape.get_denotation(axis) for axis in range(len(dims))])

@@ -1,0 +1,143 @@
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+
+from graph_models import identity, model
+from onnxgen.errors import CapabilityError, ConfigError, FeedError
+from onnxgen.graph.session import InferenceSession, OrtValue
+
+X = np.array([[1, -2], [3, 0]], np.float32)
+
+
+@pytest.fixture
+def session():
+    return InferenceSession(
+        model("g (float[N, 2] x) => (float[N, 2] y, float[N, 2] z) { y = Abs(x) \n z = Neg(x) }")
+    )
+
+
+def test_outputs_without_memory_are_allocated(session):
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", X)
+    binding.bind_output("z")
+    binding.bind_output("y")
+    session.run_with_iobinding(binding)
+    z, y = binding.get_outputs()
+    np.testing.assert_array_equal(z.numpy(), -X)
+    np.testing.assert_array_equal(y.numpy(), abs(X))
+    copies = binding.copy_outputs_to_cpu()
+    np.testing.assert_array_equal(copies[0], -X)
+    assert not np.shares_memory(copies[0], z.numpy())
+    assert [value.shape() for value in binding.get_outputs_as_ortvaluevector()] == [[2, 2], [2, 2]]
+
+
+@pytest.mark.parametrize("runs", [1, 5])
+def test_outputs_are_written_where_they_are_bound(session, runs):
+    y, z = np.zeros((2, 2), np.float32), OrtValue.ortvalue_from_shape_and_type([2, 2], np.float32)
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", X)
+    binding.bind_output("y", "cpu", 0, np.float32, y.shape, y.ctypes.data)
+    binding.bind_ortvalue_output("z", z)
+    for _ in range(runs):
+        session.run_with_iobinding(binding)
+    np.testing.assert_array_equal(y, abs(X))
+    np.testing.assert_array_equal(z.numpy(), -X)
+    assert binding.get_outputs()[0].data_ptr() == y.ctypes.data
+    assert binding.get_outputs()[1].data_ptr() == z.data_ptr()
+
+
+def test_what_is_written_into_bound_inputs_counts(session):
+    x = X.copy()
+    value = OrtValue.ortvalue_from_numpy(x)
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("x", value)
+    binding.bind_output("z")
+    session.run_with_iobinding(binding)
+    value.update_inplace(X + 1)
+    session.run_with_iobinding(binding)
+    np.testing.assert_array_equal(binding.get_outputs()[0].numpy(), -(X + 1))
+    binding.bind_input("x", "cpu", 0, np.float32, x.shape, x.ctypes.data)
+    x[:] = 5
+    session.run_with_iobinding(binding)
+    np.testing.assert_array_equal(binding.get_outputs()[0].numpy(), np.full((2, 2), -5))
+
+
+def test_names_can_be_bound_again_and_cleared(session):
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", X)
+    buffer = np.zeros((2, 2), np.float32)
+    binding.bind_ortvalue_output("y", OrtValue.ortvalue_from_numpy(buffer))
+    binding.bind_output("y")
+    session.run_with_iobinding(binding)
+    assert not buffer.any()
+    binding.bind_cpu_input("x", X[:1])
+    session.run_with_iobinding(binding)
+    assert binding.get_outputs()[0].shape() == [1, 2]
+    binding.clear_binding_outputs()
+    assert binding.get_outputs() == []
+    with pytest.raises(FeedError, match="no output is bound"):
+        session.run_with_iobinding(binding)
+    binding.bind_output("y")
+    binding.clear_binding_inputs()
+    with pytest.raises(FeedError, match="missing input 'x'"):
+        session.run_with_iobinding(binding)
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (2, 3)])
+def test_memory_of_another_shape_or_type_is_refused(session, shape):
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", X)
+    binding.bind_ortvalue_output("y", OrtValue.ortvalue_from_shape_and_type(shape, np.float32))
+    for _ in range(4):
+        with pytest.raises(FeedError, match=r"'y'.*float32\[2, 2\]"):
+            session.run_with_iobinding(binding)
+    binding.bind_ortvalue_output("y", OrtValue.ortvalue_from_shape_and_type((2, 2), np.float64))
+    with pytest.raises(FeedError, match="float64"):
+        session.run_with_iobinding(binding)
+
+
+def test_wrong_bindings_are_refused(session):
+    binding = session.io_binding()
+    with pytest.raises(FeedError, match="no input 'q'"):
+        binding.bind_cpu_input("q", X)
+    with pytest.raises(FeedError, match=r"tensor\(double\)"):
+        binding.bind_cpu_input("x", X.astype(np.float64))
+    with pytest.raises(FeedError, match="no output 'q'"):
+        binding.bind_output("q")
+    with pytest.raises(FeedError, match="read-only"):
+        binding.bind_ortvalue_output("y", OrtValue.ortvalue_from_numpy(np.broadcast_to(X, X.shape)))
+    with pytest.raises(CapabilityError, match="cuda:0"):
+        binding.bind_output("y", "cuda")
+    with pytest.raises(CapabilityError, match="cuda:1"):
+        binding.bind_input("x", "cuda", 1, np.float32, (2, 2), 0)
+    with pytest.raises(ConfigError, match="element_type and shape"):
+        binding.bind_output("y", buffer_ptr=X.ctypes.data)
+    binding.synchronize_inputs()
+    binding.synchronize_outputs()
+
+
+def test_types_without_a_numpy_form_are_bound_by_their_number():
+    session = InferenceSession(identity("bfloat16[N]"))
+    x = np.array([1, 2.5], ml_dtypes.bfloat16)
+    y = np.zeros_like(x)
+    binding = session.io_binding()
+    binding.bind_input("x", "cpu", 0, onnx.TensorProto.BFLOAT16, [2], x.ctypes.data)
+    binding.bind_output("y", "cpu", 0, ml_dtypes.bfloat16, [2], y.ctypes.data)
+    session.run_with_iobinding(binding)
+    np.testing.assert_array_equal(x, y)
+    binding.bind_input("x", "cpu", 0, ml_dtypes.bfloat16, [0], 0)
+    binding.bind_output("y")
+    session.run_with_iobinding(binding)
+    assert binding.get_outputs()[0].shape() == [0]
+
+
+def test_sequences_are_bound_as_lists():
+    session = InferenceSession(identity("seq(float[N])", opset=17))
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", [X[0], X[1]])
+    binding.bind_output("y")
+    session.run_with_iobinding(binding)
+    (value,) = binding.get_outputs()
+    assert value.is_tensor_sequence()
+    assert [array.tolist() for array in binding.copy_outputs_to_cpu()[0]] == X.tolist()

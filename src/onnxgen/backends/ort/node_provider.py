@@ -1,0 +1,172 @@
+"""ONNX Runtime as an execution provider of last resort: single nodes, each in a session of its own."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import onnxruntime
+
+from onnxgen.graph.ep.kernel import Kernel
+from onnxgen.graph.ep.node import NodeSpec
+from onnxgen.graph.ep.provider import HOST, Claim, Decline
+from onnxgen.graph.ir.types import SequenceType, TensorType, ValueType, is_ml_dtype, numpy_dtype
+
+_KEPT_SESSIONS = 32
+
+
+class OrtNodeProvider:
+    """Runs what ONNX Runtime's CPU provider has a kernel for. Only sessions that name it, ``ort``, use it.
+
+    Constants of a node become initializers of its session, which copies them. Nodes with graphs, optional values, and
+    element types that ONNX Runtime's Python interface has no arrays for are declined.
+    """
+
+    name = "ort"
+    device = HOST
+
+    def __init__(self) -> None:
+        self._sessions: OrderedDict[bytes, Any] = OrderedDict()
+        self._lock = Lock()
+
+    def claim(self, node: NodeSpec) -> Claim | Decline:
+        """Claim the node if ONNX Runtime makes a session of it."""
+        reason = _why_not(node)
+        if reason is not None:
+            return Decline(reason)
+        try:
+            self._session(node)
+        except Exception as error:  # noqa: BLE001 - ONNX Runtime's errors have no common base
+            return Decline(f"ONNX Runtime refuses it: {' '.join(str(error).split())}")
+        return Claim("session")
+
+    def compile(self, node: NodeSpec, claim: Claim) -> Kernel:
+        """Make a kernel that runs the node's session."""
+        session = self._session(node)
+        fed = [
+            (index, name)
+            for index, name in enumerate(_input_names(node))
+            if name and index not in node.constants
+        ]
+        wanted = [name for name in _output_names(node) if name]
+        places = [index for index, name in enumerate(_output_names(node)) if name]
+        num_outputs = len(node.outputs)
+
+        def run(*values: Any) -> Any:
+            results = session.run(wanted, {name: values[index] for index, name in fed})
+            if num_outputs == 1:
+                return results[0]
+            outputs: list[Any] = [None] * num_outputs
+            for place, result in zip(places, results, strict=True):
+                outputs[place] = result
+            return tuple(outputs)
+
+        return Kernel(run)
+
+    def allocate(self, num_bytes: int) -> np.ndarray:
+        """Uninitialised bytes at an address that is a multiple of 64."""
+        memory = np.empty(num_bytes + 64, np.uint8)
+        start = -memory.ctypes.data % 64
+        return memory[start : start + num_bytes]
+
+    def to_device(self, array: np.ndarray) -> np.ndarray:
+        """The array itself."""
+        return array
+
+    def to_host(self, value: np.ndarray) -> np.ndarray:
+        """The array itself."""
+        return value
+
+    def synchronize(self) -> None:
+        """Nothing is ever pending."""
+
+    def _session(self, node: NodeSpec) -> Any:
+        model = _one_node_model(node)
+        key = hashlib.sha256(model).digest()
+        with self._lock:
+            if key not in self._sessions:
+                self._sessions[key] = _load(model)
+            self._sessions.move_to_end(key)
+            while len(self._sessions) > _KEPT_SESSIONS:
+                self._sessions.popitem(last=False)
+            return self._sessions[key]
+
+
+def _load(model: bytes) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def _why_not(node: NodeSpec) -> str | None:
+    if any(isinstance(value, ir.Graph) for value in node.attributes.values()):
+        return "it has graphs, and single nodes go to ONNX Runtime without what surrounds them"
+    for kind, types in (("input", node.inputs), ("output", node.outputs)):
+        for index, value in enumerate(types):
+            if value is not None and not _has_arrays(value):
+                return f"{kind} {index} is of type {value}, which ONNX Runtime's Python interface has no arrays for"
+    return None
+
+
+def _has_arrays(value: ValueType) -> bool:
+    if isinstance(value, SequenceType):
+        return _has_arrays(value.element)
+    if not isinstance(value, TensorType) or value.dtype is ir.DataType.UNDEFINED:
+        return False
+    return not is_ml_dtype(numpy_dtype(value.dtype))
+
+
+def _input_names(node: NodeSpec) -> list[str]:
+    return ["" if value is None else f"x{index}" for index, value in enumerate(node.inputs)]
+
+
+def _output_names(node: NodeSpec) -> list[str]:
+    return ["" if value is None else f"y{index}" for index, value in enumerate(node.outputs)]
+
+
+def _one_node_model(node: NodeSpec) -> bytes:
+    """The node alone, serialized; shapes are left open, so one session serves inputs of any shape."""
+    values = [
+        None if kind is None else _value(name, kind)
+        for name, kind in zip(_input_names(node), node.inputs, strict=True)
+    ]
+    for index, array in node.constants.items():
+        value = values[index]
+        if value is not None:
+            value.const_value = ir.tensor(array, name=value.name)
+    outputs = [_value(name, kind) for name, kind in zip(_output_names(node), node.outputs, strict=True)]
+    ir_node = ir.Node(node.domain, node.op_type, values, _attributes(node.attributes), outputs=outputs)
+    graph = ir.Graph(
+        [value for index, value in enumerate(values) if value is not None and index not in node.constants],
+        [value for value in outputs if value.name],
+        nodes=[ir_node],
+        initializers=[
+            value for index, value in enumerate(values) if value is not None and index in node.constants
+        ],
+        opset_imports={node.domain: node.opset} | ({} if node.domain == "" else {"": 22}),
+        name="node",
+    )
+    return ir.to_proto(ir.Model(graph, ir_version=10)).SerializeToString()
+
+
+def _value(name: str, kind: ValueType | None) -> ir.Value:
+    return ir.Value(name=name, type=None if kind is None else _ir_type(kind))
+
+
+def _ir_type(kind: ValueType) -> ir.TypeProtocol:
+    if isinstance(kind, SequenceType):
+        return ir.SequenceType(_ir_type(kind.element))
+    assert isinstance(kind, TensorType)
+    return ir.TensorType(kind.dtype)
+
+
+def _attributes(values: Mapping[str, Any]) -> list[ir.Attr]:
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    tensors = {name: ir.tensor(value) for name, value in plain.items() if isinstance(value, np.ndarray)}
+    return list(ir.convenience.convert_attributes(plain | tensors))

@@ -10,6 +10,7 @@ import numpy as np
 
 from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.half import NARROW_FLOATS
+from onnxgen.graph.ir.types import is_ml_dtype
 
 STRINGS = np.dtype(object)
 
@@ -58,6 +59,8 @@ def cast(x: np.ndarray, to: np.dtype, *, saturate: bool = True, round_mode: str 
         limit = float(ml_dtypes.finfo(to).max)
         wide = x.astype(np.float32) if x.dtype in NARROW_FLOATS else x
         return np.clip(wide.astype(np.float64), -limit, limit).astype(to)
+    if is_ml_dtype(x.dtype) and x.dtype != to:  # ml_dtypes knows no way between some of its types
+        return x.astype(np.float32 if x.dtype in NARROW_FLOATS else np.int32).astype(to)
     return x.astype(to)
 
 
@@ -77,7 +80,7 @@ def to_float8e8m0(x: np.ndarray, *, saturate: bool, round_mode: str) -> np.ndarr
 
 def _texts(x: np.ndarray) -> np.ndarray:
     """Plain decimal forms: the shortest that names the number in its own type."""
-    if x.dtype.kind == "V" or x.dtype in NARROW_FLOATS - {np.dtype(np.float16)}:
+    if is_ml_dtype(x.dtype):
         x = x.astype(np.float32 if x.dtype in NARROW_FLOATS else np.int8)
     return x.astype(str).astype(object)
 

@@ -22,6 +22,8 @@ NARROW_FLOATS = frozenset(
         ml_dtypes.float8_e5m2,
         ml_dtypes.float8_e5m2fnuz,
         ml_dtypes.float8_e8m0fnu,
+        ml_dtypes.float6_e2m3fn,
+        ml_dtypes.float6_e3m2fn,
         ml_dtypes.float4_e2m1fn,
     )
 )

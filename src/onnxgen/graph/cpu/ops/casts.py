@@ -11,7 +11,7 @@ from onnxgen.graph.cpu.half import NARROW_FLOATS
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
-from onnxgen.graph.ir.types import numpy_dtype
+from onnxgen.graph.ir.types import is_ml_dtype, numpy_dtype
 
 TABLE = KernelTable()
 
@@ -83,5 +83,6 @@ def _copy(x: np.ndarray, y: np.ndarray) -> None:
 
 def _converts_by_copy(source: np.dtype, target: np.dtype) -> bool:
     """Whether an assignment says all; float8 saturates, bool and strings have rules of their own."""
-    of_numpy = target.isbuiltin == 1 and target.kind in "iuf"
-    return of_numpy and (source in NARROW_FLOATS or (source.isbuiltin == 1 and source != STRINGS))
+    if is_ml_dtype(target) or target.kind not in "iuf":
+        return False
+    return source in NARROW_FLOATS or (not is_ml_dtype(source) and source != STRINGS)

@@ -1,0 +1,93 @@
+"""MatMul, Gemm, Einsum, Det."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from kernel_runs import assert_same, fresh_rng, run_cpu, run_ort
+
+SHAPES = [
+    ((3, 5), (5, 7)),
+    ((5,), (5,)),
+    ((5,), (5, 7)),
+    ((3, 5), (5,)),
+    ((2, 1, 3, 5), (4, 5, 7)),
+    ((0, 5), (5, 2)),
+]
+
+
+@pytest.mark.parametrize(("left", "right"), SHAPES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.uint64, np.int64])
+def test_matmul_gives_what_onnx_runtime_gives(left, right, dtype):
+    rng = fresh_rng()
+    a, b = rng.integers(0, 9, left).astype(dtype), rng.integers(0, 9, right).astype(dtype)
+    assert_same(run_cpu("MatMul", a, b, opset=13), run_ort("MatMul", a, b, opset=13))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint64, np.float16])
+def test_sums_of_nothing_are_zeros(dtype):
+    assert_same(run_cpu("MatMul", np.ones((3, 0), dtype), np.ones((0, 4), dtype)), np.zeros((3, 4), dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_halves_are_summed_in_float32(dtype):
+    a, b = np.ones((2, 1000), dtype), np.full((1000, 3), 0.5, dtype)
+    assert_same(run_cpu("MatMul", a, b), np.full((2, 3), 500, dtype), rtol=0)
+
+
+def test_transposed_views_are_multiplied():
+    rng = fresh_rng()
+    a, b = rng.standard_normal((5, 3)).T, rng.standard_normal((7, 5)).T
+    assert_same(run_cpu("MatMul", a, b), np.ascontiguousarray(a) @ np.ascontiguousarray(b))
+
+
+@pytest.mark.parametrize("trans_a", [0, 1])
+@pytest.mark.parametrize("trans_b", [0, 1])
+@pytest.mark.parametrize("c_shape", [None, (), (7,), (1, 7), (3, 1), (3, 7)])
+@pytest.mark.parametrize(("alpha", "beta"), [(1.0, 1.0), (0.5, 2.0)])
+def test_gemm_gives_what_onnx_runtime_gives(trans_a, trans_b, c_shape, alpha, beta):
+    rng = fresh_rng()
+    a = rng.standard_normal((5, 3) if trans_a else (3, 5)).astype(np.float32)
+    b = rng.standard_normal((7, 5) if trans_b else (5, 7)).astype(np.float32)
+    c = [] if c_shape is None else [np.asarray(rng.standard_normal(c_shape), np.float32)]
+    options = {"transA": trans_a, "transB": trans_b, "alpha": alpha, "beta": beta, "opset": 13}
+    assert_same(run_cpu("Gemm", a, b, *c, **options), run_ort("Gemm", a, b, *c, **options))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint64, np.float16, ml_dtypes.bfloat16])
+def test_gemm_of_other_types(dtype):
+    rng = fresh_rng()
+    a, b, c = (rng.integers(0, 5, shape) for shape in ((3, 4), (4, 5), (5,)))
+    given = [x.astype(dtype) for x in (a, b, c)]
+    assert_same(run_cpu("Gemm", *given), (a @ b + c).astype(dtype))
+    assert_same(run_cpu("Gemm", *given, alpha=2.0, beta=3.0), (2 * (a @ b) + 3 * c).astype(dtype))
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("ij,jk->ik", [(3, 4), (4, 5)]),
+        ("b i d, b j d -> b i j", [(2, 3, 4), (2, 5, 4)]),
+        ("...ij,...jk", [(2, 1, 3, 4), (1, 6, 4, 5)]),
+        ("ij->ji", [(3, 4)]),
+        ("ii->i", [(4, 4)]),
+        ("ii", [(3, 3)]),
+        ("i,j,k->ijk", [(2,), (3,), (4,)]),
+        ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 5)]),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_einsum_gives_what_onnx_runtime_gives(equation, shapes, dtype):
+    rng = fresh_rng()
+    inputs = [rng.integers(-4, 5, shape).astype(dtype) for shape in shapes]
+    got = run_cpu("Einsum", *inputs, opset=12, equation=equation)
+    assert_same(got, run_ort("Einsum", *inputs, opset=12, equation=equation))
+
+
+def test_determinants():
+    rng = fresh_rng()
+    x = rng.standard_normal((2, 3, 4, 4)).astype(np.float32)
+    assert_same(run_cpu("Det", x, opset=11), run_ort("Det", x, opset=11), rtol=1e-4, atol=1e-4)
+    assert run_cpu("Det", np.eye(3, dtype=np.float16) * 2) == 8

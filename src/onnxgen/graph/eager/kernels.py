@@ -45,8 +45,8 @@ def node_of_call(
     """The node that a call stands for."""
     found = schema(domain, op_type, opset)
     values = node_attributes(attributes)
-    inputs = tuple(map(type_of_key, types))
     names = captured_names(values)
+    inputs = tuple(map(type_of_key, types[: len(types) - len(names)]))
     return NodeSpec(
         domain=domain,
         op_type=op_type,
@@ -54,7 +54,7 @@ def node_of_call(
         since_version=since_version(domain, op_type, opset),
         attributes=values,
         inputs=inputs,
-        outputs=output_types(found, inputs[: len(inputs) - len(names)], num_outputs),
+        outputs=output_types(found, inputs, num_outputs),
         captures=names,
     )
 
@@ -64,7 +64,8 @@ def captured_names(attributes: dict[str, Any]) -> tuple[str, ...]:
     graphs = [ir.AttrGraph(name, value) for name, value in attributes.items() if isinstance(value, ir.Graph)]
     if not graphs:
         return ()
-    return tuple(value.name or "" for value in captured_values(ir.Node("", "If", (), graphs)))
+    # graphs that were made apart from each other have each its own object for one outer value
+    return tuple(dict.fromkeys(value.name or "" for value in captured_values(ir.Node("", "If", (), graphs))))
 
 
 def compile_node(node: NodeSpec, providers: Sequence[ExecutionProvider]) -> Run:

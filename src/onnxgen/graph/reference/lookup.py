@@ -29,8 +29,6 @@ _LOADERS: dict[str, Any] = {
     "ai.onnx.preview.training": aionnx_preview_training.load_op,
 }
 
-_OF_THE_EXECUTOR = ("If", "Loop", "Scan")
-
 
 @cache
 def way_to_run(domain: str, op_type: str, opset: int) -> Way | str:
@@ -38,8 +36,6 @@ def way_to_run(domain: str, op_type: str, opset: int) -> Way | str:
     known: Any = schema(domain, op_type, opset)  # the stub of onnx's class lacks what is asked below
     if known is None or domain not in _LOADERS:
         return "is no operator of the standard"
-    if not domain and op_type in _OF_THE_EXECUTOR:
-        return "control flow is the executor's"
     if op_type == "ImageDecoder" and find_spec("PIL") is None:
         return "onnx.reference decodes images with Pillow, which is not installed"
     if operator_class(domain, op_type, opset) is not None:

@@ -30,7 +30,7 @@ class ReferenceProvider:
         for inner in _inner_nodes(node):
             inner_domain = "" if inner.domain == "ai.onnx" else inner.domain
             inside = way_to_run(inner_domain, inner.op_type, _opset(node, inner_domain))
-            if isinstance(inside, str) and inner.op_type not in ("If", "Loop", "Scan"):
+            if isinstance(inside, str):
                 return Decline(f"its graph has {inner.op_type}, of which the reason is: {inside}")
         return Claim(way.value)
 

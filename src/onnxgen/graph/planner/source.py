@@ -127,14 +127,15 @@ class _Writer:
         return results
 
     def _dead_after(self) -> list[list[int]]:
-        """For each call the values of the heap that nothing uses after it."""
+        """For each call the values of the heap that nothing uses after it; inputs are the caller's to keep."""
         last: dict[int, int] = {}
         for index, call in enumerate(self.program.calls):
             for value in (*call.inputs, *call.outputs):
                 if value is not None and self._wanted(value):
                     last[value] = index
         fixed = {value for index in self.views for value in self.program.calls[index].outputs}
-        kept = {*self.program.constants, *self.program.outputs, *self.buffers, *self.given, *fixed}
+        program = self.program
+        kept = {*program.inputs, *program.constants, *program.outputs, *self.buffers, *self.given, *fixed}
         dead: list[list[int]] = [[] for _ in self.program.calls]
         for value in sorted(last.keys() - kept):
             dead[last[value]].append(value)

@@ -21,7 +21,7 @@ from onnxgen.graph.optimizer.pipeline import optimize
 from onnxgen.graph.optimizer.report import PassReport
 from onnxgen.graph.placement import Placement, place
 from onnxgen.graph.planner.prediction import ShapePredictor
-from onnxgen.graph.planner.program import NamedValue, Program
+from onnxgen.graph.planner.program import NamedValue
 from onnxgen.graph.session.build_program import ProgramBuilder
 from onnxgen.graph.session.control_flow import if_kernel, loop_kernel
 from onnxgen.graph.session.executor import Executable
@@ -146,12 +146,12 @@ class _Compiler:
         for node in graph:
             self._add(builder, node, name)
         program = builder.program(name)
-        return Routine(program, self._preparation(program) if self._prepare else None, lends=lends)
-
-    def _preparation(self, program: Program) -> Preparation:
         untrusted = [n for n, value in enumerate(program.values) if value.name in self._untrusted]
         predictor = ShapePredictor(program, untrusted=untrusted)
-        return Preparation(program, predictor, self._allocate, reuse=self._reuse)
+        preparation = None
+        if self._prepare:
+            preparation = Preparation(program, predictor, self._allocate, reuse=self._reuse)
+        return Routine(program, predictor, preparation, lends=lends)
 
     def _add(self, builder: ProgramBuilder, node: ir.Node, path: str) -> None:
         assignment = self._placement.of(node)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
-from onnxgen.graph.ir.types import TensorType, ValueType, numpy_dtype
+from onnxgen.graph.ir.types import TensorType, numpy_dtype
 from onnxgen.graph.planner.aliasing import origins
 from onnxgen.graph.session.routine import Routine
 from onnxgen.graph.session.running import Run
@@ -41,7 +41,6 @@ def loop_kernel(node: NodeSpec, graphs: Mapping[str, Routine]) -> Kernel:
     num_inputs = len(node.inputs)
     num_carried = num_inputs - 2
     stacked = body.program.outputs[1 + num_carried :]
-    types = [body.program.values[value].type for value in stacked]
     trip_rank, condition_rank = (rank_of(body, index) for index in (0, 1))
 
     def run(state: Run, trips: np.ndarray | None, condition: np.ndarray | None, *rest: Any) -> Any:
@@ -61,19 +60,25 @@ def loop_kernel(node: NodeSpec, graphs: Mapping[str, Routine]) -> Kernel:
             for row, value in zip(rows, results[num_carried:], strict=True):
                 row.append(value)
             trip += 1
-        return unpacked((*carried, *map(stack, rows, types)))
+        if trip == 0:
+            nothing = np.full((1,) * trip_rank, 0, np.int64), np.full((1,) * condition_rank, True)
+            rows_out = empty_rows(body.output_types((*nothing, *carried, *outer))[1 + num_carried :])
+        else:
+            rows_out = map(np.stack, rows)
+        return unpacked((*carried, *rows_out))
 
     return Kernel(run, may_alias=carried_aliases(body, num_carried, first=2, skipped=1))
 
 
-def stack(rows: list[np.ndarray], kind: ValueType) -> np.ndarray:
-    """Rows along a new first axis; without rows an empty array whose shape is what ``kind`` says, 0 where it does not."""
-    if rows:
-        return np.stack(rows)
-    assert isinstance(kind, TensorType)
-    dims = [d if isinstance(d, int) else 0 for d in kind.shape or ()]
-    dtype = np.dtype(np.float32) if kind.dtype is ir.DataType.UNDEFINED else numpy_dtype(kind.dtype)
-    return np.empty((0, *dims), dtype)
+def empty_rows(kinds: Sequence[TensorType]) -> list[np.ndarray]:
+    """No rows of these types, each along a new first axis; a size that is not known is 0."""
+    return [
+        np.empty(
+            (0, *(dim if isinstance(dim, int) else 0 for dim in kind.shape or ())),
+            np.float32 if kind.dtype is ir.DataType.UNDEFINED else numpy_dtype(kind.dtype),
+        )
+        for kind in kinds
+    ]
 
 
 def lent(body: Routine) -> list[tuple[int, int]]:

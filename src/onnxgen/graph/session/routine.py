@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from onnxgen.graph.ir.types import UNKNOWN, TensorType
 from onnxgen.graph.planner.layout import ArrayType
 from onnxgen.graph.planner.plan import Form, Plan
+from onnxgen.graph.planner.prediction import ShapePredictor
 from onnxgen.graph.planner.program import Program
 from onnxgen.graph.planner.source import write_plan
 from onnxgen.graph.session.failures import kernel_error
@@ -40,12 +42,21 @@ class Routine:
 
     Args:
         program: The graph.
+        predictor: What inference says of it.
         preparation: Makes plans over arenas; None when every run shall allocate.
         lends: Whether outputs may be memory of inputs: the caller copies them where it matters.
     """
 
-    def __init__(self, program: Program, preparation: Preparation | None, *, lends: bool = False) -> None:
+    def __init__(
+        self,
+        program: Program,
+        predictor: ShapePredictor,
+        preparation: Preparation | None,
+        *,
+        lends: bool = False,
+    ) -> None:
         self.program = program
+        self._predictor = predictor
         self._preparation = preparation
         self._lends = lends
         self._functions: dict[tuple[tuple[int, ...], Form], tuple[Plan, Function]] = {}
@@ -92,6 +103,20 @@ class Routine:
                 if found is not None:
                     return self._run_prepared(found, run, inputs, given)
         return self._run_on_heap(key, run, inputs, outputs, given)
+
+    def output_types(self, inputs: tuple[Any, ...]) -> list[TensorType]:
+        """Types of the outputs for such inputs, as far as inference can say it; tensors all of them."""
+        try:
+            predicted = self._predictor.predict([value.shape for value in inputs]) or {}
+        except AttributeError:
+            predicted = {}
+        kinds = [(number, self.program.values[number].type) for number in self.program.outputs]
+        return [
+            TensorType(kind.dtype, predicted.get(number, kind.shape))
+            if isinstance(kind, TensorType)
+            else UNKNOWN
+            for number, kind in kinds
+        ]
 
     def plan(self) -> Plan:
         """The plan for all outputs, for people."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
-from onnxgen.graph.session.control_flow import carried_aliases, stack, unpacked
+from onnxgen.graph.session.control_flow import carried_aliases, empty_rows, unpacked
 from onnxgen.graph.session.routine import Routine
 from onnxgen.graph.session.running import Run
 
@@ -55,7 +55,7 @@ def _batched(node: NodeSpec, body: Routine) -> Kernel:
                 [_slices(value[row, :length], 0, flag) for value, flag in zip(scanned, backward, strict=True)],
                 inputs[num_inputs - 1 :],
             )
-            for row, length in enumerate([longest] * batch if lengths is None else lengths.tolist())
+            for row, length in enumerate(_checked(lengths, batch, longest))
         ]  # fmt: skip
         finals = [np.stack(values) for values in zip(*(part[0] for part in parts), strict=True)]
         results = [
@@ -68,25 +68,43 @@ def _batched(node: NodeSpec, body: Routine) -> Kernel:
 
 
 def _scan(
-    state: Run, body: Routine, states: Any, slices: list[list[np.ndarray]], outer: Any
+    state: Run, body: Routine, states: Sequence[Any], scanned: Sequence[np.ndarray], outer: Sequence[Any]
 ) -> tuple[list[Any], list[np.ndarray]]:
-    types = [body.program.values[value].type for value in body.program.outputs[len(states) :]]
-    rows: list[list[np.ndarray]] = [[] for _ in types]
-    for values in zip(*slices, strict=True):
+    """Final states and stacked outputs of the body over the first axis of each scanned input."""
+    lengths = {len(value) for value in scanned}
+    if len(lengths) != 1:
+        raise ValueError(f"its scan inputs have {sorted(lengths)} slices; they must have the same number")
+    num_states = len(states)
+    rows: list[list[np.ndarray]] = [[] for _ in body.program.outputs[num_states:]]
+    for step in range(lengths.pop()):
         state.check()
-        results = body(state, *states, *values, *outer)
-        states = results[: len(states)]
-        for row, value in zip(rows, results[len(states) :], strict=True):
+        results = body(state, *states, *(np.asarray(value[step]) for value in scanned), *outer)
+        states = results[:num_states]
+        for row, value in zip(rows, results[num_states:], strict=True):
             row.append(value)
-    return list(states), list(map(stack, rows, types))
+    if rows and not rows[0]:
+        slices = [np.empty(value.shape[1:], value.dtype) for value in scanned]
+        return list(states), empty_rows(body.output_types((*states, *slices, *outer))[num_states:])
+    return list(states), [np.stack(row) for row in rows]
 
 
-def _slices(value: np.ndarray, axis: int, backward: int) -> list[np.ndarray]:
+def _slices(value: np.ndarray, axis: int, backward: int) -> np.ndarray:
+    """What is scanned, along the first axis, in the order in which it is."""
     moved = np.moveaxis(value, axis, 0)
-    return [np.asarray(item) for item in (moved[::-1] if backward else moved)]
+    return moved[::-1] if backward else moved
 
 
 def _padded(value: np.ndarray, length: int) -> np.ndarray:
     result = np.zeros((length, *value.shape[1:]), value.dtype)
     result[: len(value)] = value
     return result
+
+
+def _checked(lengths: np.ndarray | None, batch: int, longest: int) -> list[int]:
+    if lengths is None:
+        return [longest] * batch
+    if lengths.shape != (batch,) or np.any((lengths < 0) | (lengths > longest)):
+        raise ValueError(
+            f"sequence_lens is {lengths.tolist()}; it must have {batch} numbers from 0 to {longest}"
+        )
+    return lengths.tolist()

@@ -6,9 +6,31 @@ from functools import cache
 
 from onnx.reference.op_run import OpRun
 
-from onnxgen.graph.reference.own import inner_graphs, random_draws
+from onnxgen.graph.reference.own import (
+    conv_transpose,
+    inner_graphs,
+    normalization,
+    old_broadcasting,
+    old_softmax,
+    pooling,
+    random_draws,
+    recurrent,
+    shapes,
+    small_changes,
+)
 
-_FAMILIES = (inner_graphs.OWN, random_draws.OWN)
+_FAMILIES = (
+    conv_transpose.OWN,
+    inner_graphs.OWN,
+    normalization.OWN,
+    old_broadcasting.OWN,
+    old_softmax.OWN,
+    pooling.OWN,
+    random_draws.OWN,
+    recurrent.OWN,
+    shapes.OWN,
+    small_changes.OWN,
+)
 
 
 @cache

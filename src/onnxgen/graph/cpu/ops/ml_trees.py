@@ -35,7 +35,7 @@ def tree_ensemble(node: NodeSpec) -> Kernel:
 def tree_ensemble_regressor(node: NodeSpec) -> Kernel:
     """Joined votes of the leaves, plus the base values."""
     forest = _forest_of_nodes(node, "target", node.attr("n_targets", 1))
-    aggregate, transform = _named(node, "aggregate_function", "SUM", AGGREGATES), _transform(node)
+    aggregate, transform = _named(node, "aggregate_function", "SUM", AGGREGATES), post_transform(node)
     base = _floats(node, "base_values")
 
     def run(x: np.ndarray) -> np.ndarray:
@@ -54,7 +54,7 @@ def tree_ensemble_classifier(node: NodeSpec) -> Kernel:
     """
     labels = class_labels(node)
     forest = _forest_of_nodes(node, "class", len(labels))
-    transform, base = _transform(node), _floats(node, "base_values")
+    transform, base = post_transform(node), _floats(node, "base_values")
     if base.size not in (0, 1, len(labels)):
         raise InvalidGraphError(f"{node}: {base.size} base values for {len(labels)} classes")
     ids = set(forest.targets.tolist())
@@ -100,7 +100,8 @@ def _named(node: NodeSpec, name: str, default: str, known: Sequence[str]) -> str
     return value
 
 
-def _transform(node: NodeSpec) -> str:
+def post_transform(node: NodeSpec) -> str:
+    """The transform of the scores that the attribute names."""
     return _named(node, "post_transform", "NONE", TRANSFORMS)
 
 

@@ -11,20 +11,34 @@ from onnxgen.graph.planner.program import Call
 from onnxgen.graph.session.run_values import described
 
 
-def kernel_error(plan: Plan, error: Exception) -> KernelError | None:
-    """The error that names the node whose line in the plan failed; None for errors that pass as they are."""
-    if isinstance(error, KernelError | RunCancelledError | MemoryError):
-        return None
+def raise_named(plan: Plan, error: Exception) -> None:
+    """Raise the error that names the node whose line in the plan failed; return for errors that pass as they are.
+
+    Those are: a run that was stopped, memory that ran out, and nodes of inner graphs, which are named already.
+
+    Raises:
+        KernelError: with the node, its provider, and its inputs' types and shapes.
+    """
+    if isinstance(error, RunCancelledError | MemoryError) or _is_named(error):
+        return
     found = _failed_call(plan, error)
     if found is None:
-        return None
+        return
     call, frame = found
     values = {**frame.f_locals}
     inputs = ", ".join(_described(plan, value, values) for value in call.inputs)
-    return KernelError(
+    kind = "" if isinstance(error, KernelError) else f"{type(error).__name__}: "
+    raise KernelError(
         f"{call.spec} failed on provider {call.provider!r} in graph {plan.program.name!r}: "
-        f"{type(error).__name__}: {error}; its inputs were ({inputs})"
-    )
+        f"{kind}{error}; its inputs were ({inputs})"
+    ) from error
+
+
+def _is_named(error: Exception) -> bool:
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return traceback is not None and traceback.tb_frame.f_code is raise_named.__code__
 
 
 def _failed_call(plan: Plan, error: Exception) -> tuple[Call, FrameType] | None:

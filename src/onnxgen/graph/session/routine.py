@@ -15,7 +15,7 @@ from onnxgen.graph.planner.plan import Form, Plan
 from onnxgen.graph.planner.prediction import ShapePredictor
 from onnxgen.graph.planner.program import Program
 from onnxgen.graph.planner.source import write_plan
-from onnxgen.graph.session.failures import kernel_error
+from onnxgen.graph.session.failures import raise_named
 from onnxgen.graph.session.frames import FramePool, Function
 from onnxgen.graph.session.node_span import node_spans
 from onnxgen.graph.session.preparation import Preparation, observe
@@ -139,7 +139,7 @@ class Routine:
                 return function(run, *inputs, *[given[number] for number in plan.layout.given])
             return function(run, *inputs)
         except Exception as error:
-            _raise(plan, error)
+            raise_named(plan, error)
             raise
         finally:
             pool.give_back(function)
@@ -162,7 +162,7 @@ class Routine:
         try:
             results = function(run, types, *inputs) if watched else function(run, *inputs)
         except Exception as error:
-            _raise(plan, error)
+            raise_named(plan, error)
             raise
         if watched:
             assert key is not None
@@ -214,12 +214,6 @@ class Routine:
             function = plan.bind(fresh=fresh, span=node_spans(plan), see=observe(plan.program))
             found = self._functions[outputs, form] = plan, function
         return found
-
-
-def _raise(plan: Plan, error: Exception) -> None:
-    named = kernel_error(plan, error)
-    if named is not None:
-        raise named from error
 
 
 def _writable(given: Mapping[int, np.ndarray], inputs: tuple[Any, ...]) -> dict[int, np.ndarray]:

@@ -59,7 +59,7 @@ def size_source(expression: int | str, names: Mapping[str, str]) -> str:
 
 
 def symbols_in(expression: int | str) -> frozenset[str]:
-    """The symbols of an expression whose symbols are identifiers (dots allowed inside).
+    """The symbols of an expression whose symbols are identifiers, as they are after inference.
 
     Raises:
         InvalidGraphError: It is no expression.
@@ -70,15 +70,9 @@ def symbols_in(expression: int | str) -> frozenset[str]:
         return frozenset((expression,))
     tree = _parse(expression, ())
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    names: set[str] = set()
-    inner: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and id(node) not in inner:
-            names.add(ast.unparse(node))
-            inner.update(id(part) for part in ast.walk(node))
-        elif isinstance(node, ast.Name) and id(node) not in called | inner:
-            names.add(node.id)
-    return frozenset(names)
+    return frozenset(
+        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called
+    )
 
 
 class _NotASizeError(Exception):

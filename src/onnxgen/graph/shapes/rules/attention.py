@@ -41,4 +41,40 @@ def _group_query(context: Context, node: ir.Node) -> None:
         set_output(context, node, 3, [batch, heads, seq, length], query.dtype)
 
 
-RULES: Mapping[tuple[str, str], Rule] = {(_MS, "GroupQueryAttention"): _group_query}
+def _multi_head(context: Context, node: ir.Node) -> None:
+    """MultiHeadAttention: keys and values come apart, packed together, packed with the query, or split into heads."""
+    query, key, value, past = (input_at(node, index) for index in (0, 1, 2, 6))
+    heads = integer(node, "num_heads", 0)
+    dtype = required(node, 0).dtype
+    for index in range(len(node.outputs)):
+        set_output(context, node, index, None, dtype)
+    shape, keys, values, before = sizes(query), sizes(key), sizes(value), sizes(past)
+    if (
+        heads < 1
+        or shape is None
+        or (key is not None and keys is None)
+        or (value is not None and values is None)
+    ):
+        return
+    batch, seq = shape[0], shape[1]
+    width = algebra.product(shape[2:3] if len(shape) == 3 else (heads, shape[4]))
+    head_size = algebra.quotient(width, heads)
+    length = seq if keys is None else keys[2] if len(keys) == 4 else keys[1]
+    if values is not None:
+        value_size = values[3] if len(values) == 4 else algebra.quotient(values[2], heads)
+    else:
+        value_size = keys[4] if keys is not None and len(keys) == 5 else head_size
+    set_output(context, node, 0, [batch, seq, algebra.product((heads, value_size))], None)
+    if past is not None:
+        length = (
+            algebra.total((before[2], length)) if before and len(before) == 4 else context.new_symbolic_dim()
+        )
+    set_output(context, node, 1, [batch, heads, length, head_size], None)
+    set_output(context, node, 2, [batch, heads, length, value_size], None)
+    set_output(context, node, 3, [batch, heads, seq, length], None)
+
+
+RULES: Mapping[tuple[str, str], Rule] = {
+    (_MS, "GroupQueryAttention"): _group_query,
+    (_MS, "MultiHeadAttention"): _multi_head,
+}

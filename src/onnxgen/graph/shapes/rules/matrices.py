@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import onnx_ir as ir
 
+from onnxgen.errors import InvalidGraphError
 from onnxgen.graph.shapes.algebra import Size
 from onnxgen.graph.shapes.context import Context
 from onnxgen.graph.shapes.rules.tools import (
@@ -26,6 +27,8 @@ def matmul_shape(a: list[Size] | None, b: list[Size] | None) -> list[Size] | Non
     if a is None or b is None:
         return None
     left, right = ([1, *a] if len(a) == 1 else a), ([*b, 1] if len(b) == 1 else b)
+    if isinstance(left[-1], int) and isinstance(right[-2], int) and left[-1] != right[-2]:
+        raise InvalidGraphError(f"matrices of {a} and {b} do not fit together")
     batch = broadcast_shapes(left[:-2], right[:-2])
     assert batch is not None
     return batch + ([left[-2]] if len(a) > 1 else []) + ([right[-1]] if len(b) > 1 else [])

@@ -12,6 +12,8 @@ from onnxgen.graph.shapes.algebra import Size
 from onnxgen.graph.shapes.context import Context
 from onnxgen.graph.shapes.rules.tools import Rule, integer, integers, required, set_output, sizes, text
 
+_MS = "com.microsoft"
+
 
 def _pool(context: Context, node: ir.Node) -> None:
     data, kernel = required(node, 0), integers(node, "kernel_shape")
@@ -25,6 +27,22 @@ def _pool(context: Context, node: ir.Node) -> None:
     spatial = [_windows(node, at, size, len(kernel)) for at, size in enumerate(shape[2:])]
     for index in range(len(node.outputs)):
         set_output(context, node, index, [*shape[:2], *spatial], None)
+
+
+def _quantized_pool(context: Context, node: ir.Node) -> None:
+    """QLinearAveragePool and QLinearGlobalAveragePool of ONNX Runtime, with channels in front or at the end."""
+    data = required(node, 0)
+    shape, kernel = sizes(data), integers(node, "kernel_shape")
+    if shape is None or len(shape) < 3:
+        set_output(context, node, 0, None, data.dtype)
+        return
+    last = bool(integer(node, "channels_last", 0))
+    spatial = shape[1:-1] if last else shape[2:]
+    spatial = [
+        1 if kernel is None else _windows(node, at, size, len(kernel)) for at, size in enumerate(spatial)
+    ]
+    dims = [shape[0], *spatial, shape[-1]] if last else [*shape[:2], *spatial]
+    set_output(context, node, 0, dims, data.dtype)
 
 
 def _windows(node: ir.Node, at: int, size: Size, count: int) -> Size:
@@ -54,5 +72,7 @@ def _rounded_up(size: Size, by: int) -> Size:
 
 RULES: Mapping[tuple[str, str], Rule] = {
     **{("", name): _pool for name in ("AveragePool", "MaxPool", "LpPool")},
-    ("com.microsoft", "MaxpoolWithMask"): _pool,
+    (_MS, "MaxpoolWithMask"): _pool,
+    (_MS, "QLinearAveragePool"): _quantized_pool,
+    (_MS, "QLinearGlobalAveragePool"): _quantized_pool,
 }

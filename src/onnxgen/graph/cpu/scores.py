@@ -6,12 +6,36 @@ score has a second class added in a way that depends on what the winner's score 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from onnxgen.errors import InvalidGraphError
+from onnxgen.graph.ep.node import NodeSpec
+
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 """Transforms by number, as TreeEnsemble has them."""
+
+
+def class_labels(node: NodeSpec) -> np.ndarray:
+    """The labels of a classifier, strings or int64."""
+    for name in ("classlabels_strings", "classlabels_int64s", "classlabels_ints"):
+        if node.attr(name):
+            return np.array(node.attr(name), object if name.endswith("strings") else np.int64)
+    raise InvalidGraphError(f"{node}: has no class labels")
+
+
+def named(node: NodeSpec, name: str, default: str, known: Sequence[str]) -> str:
+    """A string attribute that has to be one of a few."""
+    value = node.attr(name, default)
+    if value not in known:
+        raise InvalidGraphError(f"{node}: {name} {value!r} is none of {', '.join(known)}")
+    return value
+
+
+def post_transform(node: NodeSpec) -> str:
+    """The transform of the scores that the attribute names."""
+    return named(node, "post_transform", "NONE", TRANSFORMS)
 
 
 def logistic(x: np.ndarray) -> np.ndarray:

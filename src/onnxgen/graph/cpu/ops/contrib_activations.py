@@ -9,29 +9,13 @@ import numpy as np
 
 from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.attention import softmax
-from onnxgen.graph.cpu.erf import erf
+from onnxgen.graph.cpu.gelu import fast_gelu, gelu, silu
 from onnxgen.graph.cpu.half import widening
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 
 TABLE = KernelTable()
-
-
-def gelu(x: np.ndarray) -> np.ndarray:
-    """``x * Phi(x)``, exactly; float32 or float64."""
-    return np.asarray(x * (erf()(x * x.dtype.type(0.5**0.5)) + 1) * x.dtype.type(0.5))
-
-
-def fast_gelu(x: np.ndarray) -> np.ndarray:
-    """The approximation of `gelu` by tanh."""
-    inner = x * (x.dtype.type(0.7978845608028654) + x.dtype.type(0.035677408136300125) * x * x)
-    return np.asarray(x * (np.tanh(inner) + 1) * x.dtype.type(0.5))
-
-
-def silu(x: np.ndarray, alpha: float = 1.0) -> np.ndarray:
-    """``x * sigmoid(alpha * x)``, without overflow."""
-    return np.asarray(x * (np.tanh(x * x.dtype.type(alpha / 2)) + 1) * x.dtype.type(0.5))
 
 
 def _with_bias(function: Callable[[np.ndarray], np.ndarray]) -> Kernel:

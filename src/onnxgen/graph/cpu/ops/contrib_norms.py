@@ -9,28 +9,12 @@ import numpy as np
 from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.indexing import checked_axis, checked_indices
+from onnxgen.graph.cpu.normalization import normalized
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 
 TABLE = KernelTable()
-
-
-def normalized(
-    x: np.ndarray, axes: tuple[int, ...], epsilon: float, *, centered: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """``x`` of unit variance (or mean square) over the axes, with the mean and the inverse deviation.
-
-    Args:
-        x: float32 or float64.
-        axes: What is normalized together.
-        epsilon: Added to the variance.
-        centered: Whether the mean is subtracted first.
-    """
-    mean = x.mean(axis=axes, keepdims=True)
-    spread = x - mean if centered else x
-    inverse = 1 / np.sqrt(np.square(spread).mean(axis=axes, keepdims=True) + x.dtype.type(epsilon))
-    return spread * inverse, mean, inverse
 
 
 def _results(node: NodeSpec, *found: Any) -> Any:

@@ -20,7 +20,7 @@ from onnxgen.graph.cpu.attention import attend, causal_bias, to_heads
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.indexing import checked_indices, copy_into, integers, scalar
 from onnxgen.graph.cpu.kv_quantization import CacheCodec
-from onnxgen.graph.cpu.ops.contrib_norms import normalized
+from onnxgen.graph.cpu.normalization import rms_normalized
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.cpu.rotary import rotated
 from onnxgen.graph.ep.kernel import Kernel
@@ -221,7 +221,7 @@ class _Step:
         if weight is None:
             return x
         epsilon = self.node.attr(f"{part}_norm_epsilon", self.node.attr("qk_norm_epsilon", 1e-6))
-        return normalized(x, (-1,), epsilon, centered=False)[0] * widened(weight)
+        return rms_normalized(x, epsilon) * widened(weight)
 
     def _rotated(self, x: np.ndarray, *, fresh: bool) -> np.ndarray:
         if not self.options.rotates or not x.shape[2]:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from onnxgen.errors import InvalidGraphError, KernelError
-from onnxgen.graph.cpu.ops.ml_trees import class_labels
 from onnxgen.graph.cpu.registry import ML, KernelTable
+from onnxgen.graph.cpu.scores import class_labels
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 from onnxgen.graph.ir.types import numpy_dtype

@@ -9,9 +9,14 @@ from itertools import combinations
 import numpy as np
 
 from onnxgen.errors import InvalidGraphError, KernelError
-from onnxgen.graph.cpu.ops.ml_trees import class_labels, post_transform
 from onnxgen.graph.cpu.registry import ML, KernelTable
-from onnxgen.graph.cpu.scores import logistic, transformed, with_second_class
+from onnxgen.graph.cpu.scores import (
+    class_labels,
+    logistic,
+    post_transform,
+    transformed,
+    with_second_class,
+)
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 

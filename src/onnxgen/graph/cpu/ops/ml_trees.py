@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from onnxgen.errors import InvalidGraphError, KernelError
 from onnxgen.graph.cpu.forest import AGGREGATES, LEAF, MEMBER, MODES, Forest
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.registry import ML, KernelTable
-from onnxgen.graph.cpu.scores import TRANSFORMS, transformed, with_second_class
+from onnxgen.graph.cpu.scores import (
+    TRANSFORMS,
+    class_labels,
+    named,
+    post_transform,
+    transformed,
+    with_second_class,
+)
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 
@@ -35,7 +40,7 @@ def tree_ensemble(node: NodeSpec) -> Kernel:
 def tree_ensemble_regressor(node: NodeSpec) -> Kernel:
     """Joined votes of the leaves, plus the base values."""
     forest = _forest_of_nodes(node, "target", node.attr("n_targets", 1))
-    aggregate, transform = _named(node, "aggregate_function", "SUM", AGGREGATES), post_transform(node)
+    aggregate, transform = named(node, "aggregate_function", "SUM", AGGREGATES), post_transform(node)
     base = _floats(node, "base_values")
 
     def run(x: np.ndarray) -> np.ndarray:
@@ -78,31 +83,11 @@ def tree_ensemble_classifier(node: NodeSpec) -> Kernel:
     return Kernel(run)
 
 
-def class_labels(node: NodeSpec) -> np.ndarray:
-    """The labels of a classifier, strings or int64."""
-    for name in ("classlabels_strings", "classlabels_int64s", "classlabels_ints"):
-        if node.attr(name):
-            return np.array(node.attr(name), object if name.endswith("strings") else np.int64)
-    raise InvalidGraphError(f"{node}: has no class labels")
-
-
 def _rows(node: NodeSpec, x: np.ndarray, forest: Forest) -> np.ndarray:
     if x.ndim not in (1, 2):
         raise KernelError(f"{node}: needs [rows, features], its input is of shape {x.shape}")
     # float64 inputs are compared in float64, with splits of either precision; all others in float32.
     return x.reshape(-1, x.shape[-1]).astype(forest.split.dtype, copy=False)
-
-
-def _named(node: NodeSpec, name: str, default: str, known: Sequence[str]) -> str:
-    value = node.attr(name, default)
-    if value not in known:
-        raise InvalidGraphError(f"{node}: {name} {value!r} is none of {', '.join(known)}")
-    return value
-
-
-def post_transform(node: NodeSpec) -> str:
-    """The transform of the scores that the attribute names."""
-    return _named(node, "post_transform", "NONE", TRANSFORMS)
 
 
 def _floats(node: NodeSpec, name: str) -> np.ndarray:

@@ -11,23 +11,11 @@ import numpy as np
 from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.indexing import checked_axes, checked_axis, copy_into, integers
 from onnxgen.graph.cpu.registry import KernelTable
+from onnxgen.graph.cpu.views import view_kernel
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 
 TABLE = KernelTable()
-
-
-def view_kernel(view: Callable[..., np.ndarray]) -> Kernel:
-    """The kernel of an operator whose output is a view of its first input, where strides allow one.
-
-    Args:
-        view: Makes it from the inputs; NumPy may have copied.
-    """
-
-    def into(*arrays: Any) -> None:
-        copy_into(arrays[-1], view(*arrays[:-1]))
-
-    return Kernel(view, into, may_alias=((0, 0),))
 
 
 @TABLE.operator("Identity", 1, 13, 14, 16, 19, 21, 23, 24, 25)

@@ -8,8 +8,8 @@ import numpy as np
 
 from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.indexing import checked_axes, filled, integers, scalar, zero_of
-from onnxgen.graph.cpu.ops.reshape import view_kernel
 from onnxgen.graph.cpu.registry import KernelTable
+from onnxgen.graph.cpu.views import view_kernel
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 

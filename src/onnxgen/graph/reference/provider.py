@@ -43,7 +43,8 @@ class ReferenceProvider:
             given = [to_reference(value) for value in values]
             # captured values come last, so inputs that are left out at the end are None here
             captured = dict(zip(node.captures, given[num_inputs:], strict=True)) if node.captures else {}
-            results = list(call(given[:num_inputs], captured))
+            with np.errstate(all="ignore"):  # what NumPy warns of is a value like any other
+                results = list(call(given[:num_inputs], captured))
             results += [None] * (num_outputs - len(results))
             outputs = [
                 None if declared is None else from_reference(result, declared, values)

@@ -145,10 +145,16 @@ def lay_out(
         call = program.calls[index]
         if reuse:
             slots.release(before=index)
+        taken: set[int] = set()
         for position, value in enumerate(call.outputs):
             if value not in planned:
                 continue
-            over = _taken_over(call, position, index, buffers, found, types, refuted) if reuse else None
+            over = None
+            if reuse and value not in refuted.in_place:
+                dying = {v for v in call.inputs if v in buffers and last[v] == index} - taken
+                over = _taken_over(call, position, dying, found, types)
+            if over is not None:
+                taken.add(over)
             slot = slots.take(value, last[value], None if over is None else buffers[over].slot)
             buffers[value] = Buffer(value, slot, index, last[value], over)
     return Layout(program, frozenset(written), views, tuple(buffers.values()), given, len(slots.sizes))
@@ -220,23 +226,17 @@ def _origins_of(call: Call, found: list[frozenset[int]]) -> Iterator[int]:
 def _taken_over(
     call: Call,
     position: int,
-    index: int,
-    buffers: Mapping[int, Buffer],
+    dying: Collection[int],
     found: list[frozenset[int]],
     types: Mapping[int, ArrayType],
-    refuted: Refuted,
 ) -> int | None:
+    """Which of the buffers that the call is the last to use the output may be written over."""
     output = call.outputs[position]
-    if output in refuted.in_place:
-        return None
-    taken = {buffer.over for buffer in buffers.values() if buffer.first == index}
     for out, i in call.kernel.in_place:
         value = call.inputs[i] if out == position and i < len(call.inputs) else None
         if (
             value is not None
-            and value in buffers
-            and value not in taken
-            and buffers[value].last == index
+            and value in dying
             and types[value] == types[output]
             and _may_take_over(call, value, position, found)
         ):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -18,13 +18,11 @@ class Form:
     Attributes:
         stoppable: Asks between calls whether the run was told to stop.
         traced: Every call is a span of a trace.
-        observed: Types of outputs are noted in a record that the function takes.
         lends: Outputs may be memory of inputs: the caller knows (graphs inside control flow).
     """
 
     stoppable: bool = False
     traced: bool = False
-    observed: bool = False
     lends: bool = False
 
 
@@ -46,20 +44,25 @@ class Plan:
     code: CodeType
     calls_by_line: Mapping[int, Call]
 
-    def bind(self, **helpers: Any) -> Callable[..., tuple[Any, ...]]:
+    def bind(
+        self, kernels: Sequence[Callable[..., Any]] | None = None, **helpers: Any
+    ) -> Callable[..., tuple[Any, ...]]:
         """The function over this program's kernels and constants.
 
         Args:
-            **helpers: ``fresh`` (copies a value), ``span`` (opens a call's span), ``see`` (is told outputs), ``view``
-                (is told what should be a view and of what) and ``buffers`` (arrays, in the layout's order).
+            kernels: What is called in place of the program's own kernels.
+            **helpers: ``fresh`` (copies a value), ``span`` (opens a call's span), ``view`` (is told what should be a view
+                and of what) and ``buffers`` (arrays, in the layout's order).
         """
         written = self.layout.written if self.layout else ()
-        kernels = [
+        own = [
             call.kernel.into if i in written else call.kernel.run for i, call in enumerate(self.program.calls)
         ]
         module: dict[str, Any] = {"__name__": self.code.co_filename, "__loader__": _Source(self.source)}
         exec(self.code, module)  # noqa: S102 (our own text)
-        return module["make"](kernels, list(self.program.constants.values()), **helpers)
+        return module["make"](
+            own if kernels is None else kernels, list(self.program.constants.values()), **helpers
+        )
 
 
 @dataclass(frozen=True, slots=True)

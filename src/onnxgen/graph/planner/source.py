@@ -19,7 +19,7 @@ def write_plan(program: Program, *, form: Form = HEAP, layout: Layout | None = N
     """Write and compile the function that executes a program.
 
     ``make(kernels, constants, ...)`` unpacks what the function uses, which makes every name in it a fast one, and
-    returns ``plan(run, *inputs, *given)``, or ``plan(run, types, *inputs)`` in the observed form.
+    returns ``plan(run, *inputs, *given)``.
 
     Args:
         program: What its outputs need, and no more.
@@ -50,9 +50,7 @@ class _Writer:
     def write(self) -> None:
         calls = self.program.calls
         self.lines += [f"# plan of {_one_line(self.program.name)}: {len(calls)} calls", "", ""]
-        self.lines.append(
-            "def make(kernels, constants, *, fresh, span=None, see=None, view=None, buffers=()):"
-        )
+        self.lines.append("def make(kernels, constants, *, fresh, span=None, view=None, buffers=()):")
         self._unpack(self.kernels, "kernels")
         self._unpack([self._name(value) for value in self.program.constants], "constants")
         self._unpack([self._name(value) for value in self.buffers], "buffers")
@@ -60,7 +58,7 @@ class _Writer:
             self._view(index, calls[index])
         self.lines.append("")
         parameters = (*self.program.inputs, *self.given)
-        self.lines.append(f"    def plan({', '.join([*self._context(), *map(self._name, parameters)])}):")
+        self.lines.append(f"    def plan({', '.join(['run', *map(self._name, parameters)])}):")
         for value in parameters:
             self.lines.append(f"        # {self._name(value)} is {_one_line(self._described(value))}")
         dead = self._dead_after()
@@ -71,9 +69,6 @@ class _Writer:
                 self.lines.append(f"        del {', '.join(map(self._name, dead[index]))}")
         self.lines.append(f"        return ({''.join(f'{result}, ' for result in self._results())})")
         self.lines += ["", "    return plan"]
-
-    def _context(self) -> tuple[str, ...]:
-        return ("run", "types") if self.form.observed else ("run",)
 
     def _unpack(self, names: Sequence[str], source: str) -> None:
         for start in range(0, len(names), 8):
@@ -100,8 +95,6 @@ class _Writer:
             line = f"{self.kernels[index]}({', '.join(filter(None, [inputs, targets]))})"
         else:
             line = f"{targets} = {self.kernels[index]}({inputs})"
-        if self.form.observed:
-            line = f"{line}; see(types, {index}, {targets})"
         if self.form.traced:
             line = f"with span(run, {index}, {arguments}) as saw: {line}; saw({targets})"
         self._line(f"        {line}", call)

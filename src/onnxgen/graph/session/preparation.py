@@ -13,7 +13,7 @@ import numpy as np
 from onnxgen.graph.planner.layout import ArrayType, Layout, Refuted, lay_out
 from onnxgen.graph.planner.plan import Form, Plan
 from onnxgen.graph.planner.prediction import ShapePredictor
-from onnxgen.graph.planner.program import Program
+from onnxgen.graph.planner.program import Call, Program
 from onnxgen.graph.planner.source import write_plan
 from onnxgen.graph.session.frames import Allocate, FramePool, NotViewsError, make_frame
 
@@ -135,13 +135,19 @@ class Preparation:
         return not apart and not missing
 
 
-def observe(program: Program) -> Callable[..., None]:
-    """What an observed plan calls with its record, a call's index and its outputs: keeps the types of arrays."""
-    calls = program.calls
+def watched_kernels(program: Program, types: dict[int, ArrayType]) -> list[Callable[..., Any]]:
+    """The program's kernels, each of which notes the types of the arrays that it makes."""
+    return [_watched(call, types) for call in program.calls]
 
-    def see(types: dict[int, ArrayType], index: int, *values: Any) -> None:
-        for number, value in zip(calls[index].outputs, values, strict=True):
+
+def _watched(call: Call, types: dict[int, ArrayType]) -> Callable[..., Any]:
+    kernel, outputs = call.kernel.run, call.outputs
+
+    def run(*inputs: Any) -> Any:
+        result = kernel(*inputs)
+        for number, value in zip(outputs, result if len(outputs) > 1 else (result,), strict=True):
             if isinstance(value, np.ndarray):
                 types[number] = (value.shape, value.dtype)
+        return result
 
-    return see
+    return run

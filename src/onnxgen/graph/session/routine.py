@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from threading import Lock
 from typing import Any
@@ -18,7 +18,7 @@ from onnxgen.graph.planner.source import write_plan
 from onnxgen.graph.session.failures import raise_named
 from onnxgen.graph.session.frames import FramePool, Function
 from onnxgen.graph.session.node_span import node_spans
-from onnxgen.graph.session.preparation import Preparation, observe
+from onnxgen.graph.session.preparation import Preparation, watched_kernels
 from onnxgen.graph.session.run_values import fresh
 from onnxgen.graph.session.running import Run
 
@@ -153,14 +153,13 @@ class Routine:
         given: Mapping[int, np.ndarray] | None,
     ) -> tuple[Any, ...]:
         form = self._form(run.mode)
-        watched = key is not None and self._seen_before(key)
-        if not watched:
-            plan, function = self._function(outputs, form)
-        else:
-            plan, function = self._function(outputs, Form(form.stoppable, form.traced, True, form.lends))
+        plan, function = self._function(outputs, form)
         types: dict[int, ArrayType] = {}
+        watched = key is not None and self._seen_before(key)
+        if watched:
+            function = _bound(plan, watched_kernels(plan.program, types))
         try:
-            results = function(run, types, *inputs) if watched else function(run, *inputs)
+            results = function(run, *inputs)
         except Exception as error:
             raise_named(plan, error)
             raise
@@ -211,9 +210,12 @@ class Routine:
         found = self._functions.get((outputs, form))
         if found is None:
             plan = write_plan(self.program.only(outputs), form=form)
-            function = plan.bind(fresh=fresh, span=node_spans(plan), see=observe(plan.program))
-            found = self._functions[outputs, form] = plan, function
+            found = self._functions[outputs, form] = plan, _bound(plan)
         return found
+
+
+def _bound(plan: Plan, kernels: Sequence[Callable[..., Any]] | None = None) -> Function:
+    return plan.bind(kernels, fresh=fresh, span=node_spans(plan))
 
 
 def _writable(given: Mapping[int, np.ndarray], inputs: tuple[Any, ...]) -> dict[int, np.ndarray]:

@@ -22,7 +22,7 @@ PLAN = """\
 # plan of model 'decode': 5 calls
 
 
-def make(kernels, constants, *, fresh, span=None, see=None, view=None, buffers=()):
+def make(kernels, constants, *, fresh, span=None, view=None, buffers=()):
     (Mul_0, Add_1, Transpose_2, Transpose_3, Relu_4,) = kernels[0:5]
     (w2,) = constants[0:1]
     (v3, v4,) = buffers[0:2]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from onnxgen.graph.ir.types import onnx_dtype
+from onnxgen.graph.ir.types import Shape, onnx_dtype
 from onnxgen.graph.optimizer.context import Context
 from onnxgen.graph.optimizer.facts import is_used
 
@@ -48,6 +48,7 @@ class Edit:
         attributes: dict[str, Any] | None = None,
         *,
         outputs: int = 1,
+        unwanted: Collection[int] = (),
         domain: str = "",
     ) -> tuple[ir.Value, ...]:
         """Outputs of a new node; arrays among the inputs become initializers, attributes of None are left out."""
@@ -56,8 +57,9 @@ class Edit:
             values.pop()
         given = {name: value for name, value in (attributes or {}).items() if value is not None}
         node = ir.node(op_type, values, given, domain=domain, num_outputs=outputs)
-        for output in node.outputs:
-            output.name = self._context.fresh_name(f"{self._at.outputs[0].name or 'value'}_{op_type}")
+        for index, output in enumerate(node.outputs):
+            base = f"{self._at.outputs[0].name or 'value'}_{op_type}"
+            output.name = "" if index in unwanted else self._context.fresh_name(base)
         self._nodes.append(node)
         return tuple(node.outputs)
 
@@ -68,14 +70,17 @@ class Edit:
         domain: str = "",
         like: ir.Value | None = None,
         dtype: ir.DataType | None = None,
+        shape: Shape | None = None,
         **attributes: Any,
     ) -> ir.Value:
-        """The output of a new node; ``like`` and ``dtype`` say its type where it is not that of what it replaces."""
+        """The output of a new node; ``like``, ``dtype`` and ``shape`` say its type where it replaces nothing."""
         (output,) = self.ops(op_type, inputs, attributes, domain=domain)
         if like is not None:
             output.type, output.shape = like.type, like.shape
         if dtype is not None:
             output.type = ir.TensorType(dtype)
+        if shape is not None:
+            output.shape = ir.Shape(shape)
         return output
 
     def replace(self, old: ir.Value, new: ir.Value) -> Edit:

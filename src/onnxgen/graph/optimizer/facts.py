@@ -6,6 +6,7 @@ constants, are facts.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,10 @@ _KNOWN_DOMAINS = frozenset(("", "ai.onnx.ml", MICROSOFT))
 _REAL = frozenset(
     (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 )  # fmt: skip
+
+
+Cut = tuple[int, int, int]
+"""Start, end and step of a slice along one axis."""
 
 
 def attr(node: ir.Node, name: str, default: Any = None) -> Any:
@@ -76,6 +81,13 @@ def dtype(value: ir.Value | None) -> ir.DataType | None:
 def is_real(value: ir.Value | None) -> bool:
     """Whether elements are floats of 16 bits or more."""
     return dtype(value) in _REAL
+
+
+def computes_in_float(x: ir.Value, nodes: Iterable[ir.Node]) -> bool:
+    """Whether operators that compute in float32 whatever their type are at least as exact as these nodes over x."""
+    narrow = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+    casts = {ir.DataType(attr(node, "to")) for node in nodes if node.op_type == "Cast"}
+    return dtype(x) in narrow and casts <= {ir.DataType.FLOAT, dtype(x)}
 
 
 def dims(value: ir.Value | None) -> tuple[Dim, ...] | None:
@@ -139,6 +151,53 @@ def broadcasts_into(small: ir.Value, large: ir.Value) -> bool:
         return False
     pairs = zip(reversed(inner), reversed(outer), strict=False)
     return all(i == 1 or (isinstance(i, int) and i == o) for i, o in pairs)
+
+
+def reduced_axes(node: ir.Node, opset: int) -> tuple[int, ...] | None:
+    """Axes of a Reduce node; None where they are not known. Empty where it reduces all, or none, of them."""
+    return (
+        attr(node, "axes", ())
+        if opset < 18
+        else ints(input_at(node, 1))
+        if input_at(node, 1) is not None
+        else ()
+    )
+
+
+def reduces_last(node: ir.Node, opset: int) -> int | None:
+    """How many of the last axes a Reduce node reduces, keeping them with size 1; None for other reductions."""
+    axes, known = reduced_axes(node, opset), rank(input_at(node, 0))
+    if not axes or attr(node, "keepdims", 1) != 1:
+        return None
+    if known is not None:
+        axes = tuple(axis - known if axis >= 0 else axis for axis in axes)
+    return len(axes) if sorted(axes) == list(range(-len(axes), 0)) else None
+
+
+def permutation(node: ir.Node) -> tuple[int, ...] | None:
+    """Which axis of the input each axis of a Transpose's output is; None where the default needs an unknown rank."""
+    perm = attr(node, "perm")
+    if perm is not None:
+        return perm
+    known = rank(input_at(node, 0))
+    return None if known is None else tuple(reversed(range(known)))
+
+
+def slice_cuts(node: ir.Node) -> dict[int, Cut] | None:
+    """What a Slice of opset 10 or later cuts, by axis from the front; None where that is not known."""
+    starts, ends, axes, steps = (ints(input_at(node, i)) for i in range(1, 5))
+    if (axes is None and input_at(node, 3) is not None) or (steps is None and input_at(node, 4) is not None):
+        return None
+    if starts is None or ends is None:
+        return None
+    axes = tuple(range(len(starts))) if axes is None else axes
+    if min(axes, default=0) < 0:
+        known = rank(node.inputs[0])
+        if known is None:
+            return None
+        axes = normal_axes(axes, known)
+    cuts = zip(starts, ends, steps or (1,) * len(starts), strict=True)
+    return dict(zip(axes, cuts, strict=True))
 
 
 def normal_axes(axes: tuple[int, ...], rank_: int) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """Patterns of operators, followed from a value back through the nodes that made it.
 
-    x = Any("x")
+    x = Var("x")
     SILU = op("Mul", x, op("Sigmoid", x))          # x * sigmoid(x), in either order
     found = match(SILU, node.outputs[0])
     found["x"], found.nodes
@@ -63,7 +63,7 @@ class Pattern:
 
 
 @dataclass(frozen=True, slots=True)
-class Any(Pattern):
+class Var(Pattern):
     """Any value; the same name means the same value."""
 
     name: str
@@ -76,15 +76,15 @@ class Any(Pattern):
 
 @dataclass(frozen=True, slots=True)
 class Const(Pattern):
-    """A constant: any, or one whose elements are all ``value``, up to the rounding of its element type."""
+    """A constant: any, or one number, of rank 0 or 1, up to the rounding of its element type."""
 
     value: float | None = None
     name: str | None = None
 
     def find(self, value: ir.Value, so_far: Match) -> Iterator[Match]:
-        """Compare the constant's elements."""
+        """Compare the number."""
         array = constant(value)
-        if array is None or (self.value is not None and not _all_are(array, self.value, dtype(value))):
+        if array is None or (self.value is not None and not _is(array, self.value, dtype(value))):
             return
         yield _bind(so_far, self.name, value)
 
@@ -180,8 +180,8 @@ def _bind(so_far: Match, name: str | None, value: ir.Value) -> Match:
     return so_far if name is None else Match({**so_far.values, name: value}, so_far.nodes)
 
 
-def _all_are(array: np.ndarray, wanted: float, element: ir.DataType | None) -> bool:
-    if array.size == 0 or array.dtype.kind in "OUSb":
+def _is(array: np.ndarray, wanted: float, element: ir.DataType | None) -> bool:
+    if array.size != 1 or array.ndim > 1 or array.dtype.kind in "OUSb":
         return False
     tolerance = _TOLERANCE.get(element or ir.DataType.FLOAT, 3e-6)
-    return bool(np.all(np.abs(array.astype(np.float64) - wanted) <= tolerance * abs(wanted)))
+    return abs(float(array.reshape(-1)[0]) - wanted) <= tolerance * abs(wanted)

@@ -13,18 +13,30 @@ from onnxgen.graph.ep.node import NodeSpec
 from onnxgen.graph.optimizer.base import Pass
 from onnxgen.graph.optimizer.context import Context, Evaluate
 from onnxgen.graph.optimizer.level import OptimizationLevel
+from onnxgen.graph.optimizer.passes.activations import ACTIVATIONS
 from onnxgen.graph.optimizer.passes.arithmetic import ARITHMETIC
+from onnxgen.graph.optimizer.passes.attention import ATTENTION
+from onnxgen.graph.optimizer.passes.bias_gelu import BIAS_GELU
 from onnxgen.graph.optimizer.passes.casts import CASTS
 from onnxgen.graph.optimizer.passes.constant_folding import CONSTANT_FOLDING
 from onnxgen.graph.optimizer.passes.conv_weights import CONV_WEIGHTS
 from onnxgen.graph.optimizer.passes.dead_code import DEAD_CODE
 from onnxgen.graph.optimizer.passes.duplicate_code import DUPLICATE_CODE
 from onnxgen.graph.optimizer.passes.duplicate_initializers import DUPLICATE_INITIALIZERS
+from onnxgen.graph.optimizer.passes.float16_islands import FLOAT16_ISLANDS
+from onnxgen.graph.optimizer.passes.fused_matmul import FUSED_MATMUL
+from onnxgen.graph.optimizer.passes.gelu import GELU
 from onnxgen.graph.optimizer.passes.gemm import GEMM
+from onnxgen.graph.optimizer.passes.layer_norm import LAYER_NORM
 from onnxgen.graph.optimizer.passes.no_ops import REMOVE_NO_OPS
+from onnxgen.graph.optimizer.passes.packed_projections import PACKED_PROJECTIONS
 from onnxgen.graph.optimizer.passes.reshapes import RESHAPES
+from onnxgen.graph.optimizer.passes.rms_norm import RMS_NORM
+from onnxgen.graph.optimizer.passes.rotary import ROTARY
 from onnxgen.graph.optimizer.passes.shape_folding import SHAPE_FOLDING
+from onnxgen.graph.optimizer.passes.skip_norm import SKIP_NORM
 from onnxgen.graph.optimizer.passes.slices import SLICES
+from onnxgen.graph.optimizer.passes.swish import SWISH
 from onnxgen.graph.optimizer.passes.transposes import TRANSPOSES
 from onnxgen.graph.optimizer.report import PassReport, counted
 
@@ -43,7 +55,13 @@ CLEAN_UP = (
     DEAD_CODE,
 )
 
-PHASES: tuple[tuple[Pass, ...], ...] = (CLEAN_UP, (GEMM, *CLEAN_UP))
+PHASES: tuple[tuple[Pass, ...], ...] = (
+    CLEAN_UP,
+    # Each form before those that would take a part of it.
+    (LAYER_NORM, RMS_NORM, GELU, SWISH, ROTARY, ATTENTION, *CLEAN_UP),
+    (SKIP_NORM, BIAS_GELU, PACKED_PROJECTIONS, FUSED_MATMUL, *CLEAN_UP),
+    (GEMM, ACTIVATIONS, FLOAT16_ISLANDS, *CLEAN_UP),
+)
 """Groups of passes; each group runs until none of its passes finds anything, at most `MAX_ROUNDS` times."""
 
 MAX_ROUNDS = 10

@@ -10,10 +10,9 @@ import onnx_ir as ir
 from onnxgen.graph.optimizer.base import rewriting
 from onnxgen.graph.optimizer.context import Context
 from onnxgen.graph.optimizer.edit import Edit
-from onnxgen.graph.optimizer.facts import input_at, ints, normal_axes, rank
+from onnxgen.graph.optimizer.facts import Cut, input_at, slice_cuts
 from onnxgen.graph.optimizer.level import OptimizationLevel
 
-_Cut = tuple[int, int, int]  # start, end, step
 _INT64_MAX = 2**63 - 1
 
 
@@ -22,10 +21,10 @@ def chain(node: ir.Node, context: Context) -> Iterator[Edit]:
     inner = node.inputs[0].producer() if node.inputs and node.inputs[0] is not None else None
     if inner is None or inner.op_type != "Slice" or inner.domain or context.opset() < 10:
         return
-    x, first, second = input_at(inner, 0), _cuts(inner), _cuts(node)
+    x, first, second = input_at(inner, 0), slice_cuts(inner), slice_cuts(node)
     if x is None or first is None or second is None:
         return
-    cuts: dict[int, _Cut] = dict(first)
+    cuts: dict[int, Cut] = dict(first)
     for axis, cut in second.items():
         merged = _within(cuts[axis], cut) if axis in cuts else cut
         if merged is None:
@@ -39,28 +38,11 @@ def chain(node: ir.Node, context: Context) -> Iterator[Edit]:
     yield edit.replace(node.outputs[0], edit.op("Slice", x, starts, ends, merged_axes, steps))
 
 
-def _within(first: _Cut, second: _Cut) -> _Cut | None:
+def _within(first: Cut, second: Cut) -> Cut | None:
     """The second cut of what the first one leaves, as one cut."""
     if first[2] != 1 or second[2] != 1 or min(*first, *second) < 0:
         return None
     return first[0] + second[0], min(first[1], first[0] + second[1], _INT64_MAX), 1
-
-
-def _cuts(node: ir.Node) -> dict[int, _Cut] | None:
-    """What a Slice cuts, by axis from the front; None where that is not known."""
-    starts, ends, axes, steps = (ints(input_at(node, i)) for i in range(1, 5))
-    if (axes is None and input_at(node, 3) is not None) or (steps is None and input_at(node, 4) is not None):
-        return None
-    if starts is None or ends is None:
-        return None
-    axes = tuple(range(len(starts))) if axes is None else axes
-    if min(axes, default=0) < 0:
-        known = rank(node.inputs[0])
-        if known is None:
-            return None
-        axes = normal_axes(axes, known)
-    cuts = zip(starts, ends, steps or (1,) * len(starts), strict=True)
-    return dict(zip(axes, cuts, strict=True))
 
 
 SLICES = rewriting("slices", OptimizationLevel.BASIC, {"Slice": chain})

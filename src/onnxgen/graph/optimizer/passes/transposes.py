@@ -9,17 +9,8 @@ import onnx_ir as ir
 from onnxgen.graph.optimizer.base import rewriting
 from onnxgen.graph.optimizer.context import Context
 from onnxgen.graph.optimizer.edit import Edit
-from onnxgen.graph.optimizer.facts import attr, input_at, rank
+from onnxgen.graph.optimizer.facts import input_at, permutation
 from onnxgen.graph.optimizer.level import OptimizationLevel
-
-
-def permutation(node: ir.Node) -> tuple[int, ...] | None:
-    """Which axis of the input each axis of a Transpose's output is; None where the default needs an unknown rank."""
-    perm = attr(node, "perm")
-    if perm is not None:
-        return perm
-    known = rank(input_at(node, 0))
-    return None if known is None else tuple(reversed(range(known)))
 
 
 def chain(node: ir.Node, context: Context) -> Iterator[Edit]:

@@ -17,7 +17,7 @@ _GHZ = 2.5
 _LAUNCH_S = 1e-6
 """A kernel call through Python."""
 
-_COPY_BYTES = 32 << 20
+_COPY_BYTES = 16 << 20
 _COPIES = 3
 
 
@@ -26,8 +26,8 @@ def host_roofline() -> Roofline:
     """What this process can expect of the processor.
 
     The arithmetic peak is derived (vector width, two fused multiply-adds a cycle and core, an assumed clock of
-    2.5 GHz, the threads this process may use); the bandwidth is measured once per process with copies of 32 MiB
-    (about 30 ms); the launch time is assumed.
+    2.5 GHz, the threads this process may use); the bandwidth is measured once per process with copies of 16 MiB
+    (about 15 ms); the launch time is assumed.
     """
     cpu = detect_cpu()
     threads = default_threads(cpu)

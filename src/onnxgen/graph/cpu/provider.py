@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
+from onnxgen.graph.costs.assumed_sizes import at_assumed_sizes
+from onnxgen.graph.costs.estimates import estimate
+from onnxgen.graph.costs.host import host_roofline
 from onnxgen.graph.cpu.ops import all_kernels
 from onnxgen.graph.cpu.registry import KernelDef, KernelTable
 from onnxgen.graph.ep.kernel import Kernel
@@ -25,10 +30,14 @@ class CpuProvider:
         return all_kernels()
 
     def claim(self, node: NodeSpec) -> Claim | Decline:
-        """Claim the node for the first candidate that can run it."""
+        """Claim the node for the candidate that can run it in the least estimated time.
+
+        Dimensions that are symbols are compared at an assumed size. The first candidate wins where times are equal, and
+        where one of them cannot be estimated.
+        """
         able, reasons = self._split(node)
         if able:
-            return Claim(able[0].name)
+            return Claim(fastest(able, node).name, estimate(node))
         if reasons:
             return Decline("; ".join(reasons))
         versions = self.table.versions_of(node.domain, node.op_type)
@@ -67,3 +76,17 @@ class CpuProvider:
             else:
                 reasons.append(f"{kernel.name}: {reason}")
         return able, reasons
+
+
+def fastest(candidates: Sequence[KernelDef], node: NodeSpec) -> KernelDef:
+    """The candidate with the least estimated time; the first one where an estimate is missing."""
+    if len(candidates) == 1:
+        return candidates[0]
+    sized = replace(node, inputs=at_assumed_sizes(node.inputs), outputs=at_assumed_sizes(node.outputs))
+    cost, roofline = estimate(sized), host_roofline()
+    seconds = [
+        roofline.seconds(cost) if kernel.seconds is None else kernel.seconds(sized, cost, roofline)
+        for kernel in candidates
+    ]
+    known = [time for time in seconds if time is not None]
+    return candidates[seconds.index(min(known))] if len(known) == len(seconds) else candidates[0]

@@ -28,7 +28,7 @@ def _not_depthwise(node: NodeSpec) -> str | None:
         return "the shape of the weights is not known"
     out, per_group = weights.shape[:2]
     group = node.attr("group", 1)
-    if per_group != 1 or not isinstance(out, int) or out % group or group == 1:
+    if per_group != 1 or not isinstance(out, int) or group < 2 or out % group:
         return f"{group} groups of {per_group} channels are not depthwise"
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -53,14 +54,23 @@ def random_feeds(
     return {one.name: _value(one, sizes, random, below) for one in inputs}
 
 
+def num_elements(inputs: Sequence[Described], sizes: Mapping[str, int]) -> int:
+    """Elements of all inputs together."""
+    return sum(math.prod(_shape(one, sizes)) for one in inputs)
+
+
+def _shape(one: Described, sizes: Mapping[str, int]) -> list[int]:
+    return [
+        dim if isinstance(dim, int) else sizes[_dim_name(one.name, axis, dim) or ""]
+        for axis, dim in enumerate(one.shape)
+    ]
+
+
 def _value(one: Described, sizes: Mapping[str, int], random: np.random.Generator, below: int) -> np.ndarray:
     kind = _KINDS.get(one.type.removeprefix("tensor(").removesuffix(")"))
     if kind is None:
         raise ValueError(f"input {one.name!r} is a {one.type}; random feeds are tensors of numbers")
-    shape = [
-        dim if isinstance(dim, int) else sizes[_dim_name(one.name, axis, dim) or ""]
-        for axis, dim in enumerate(one.shape)
-    ]
+    shape = _shape(one, sizes)
     dtype = np.dtype(kind)
     if dtype.kind == "f":
         return random.standard_normal(shape).astype(dtype) * dtype.type(0.5)

@@ -15,7 +15,7 @@ import onnxruntime
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 from onnxgen.graph.ep.provider import HOST, Claim, Decline
-from onnxgen.graph.ir.types import SequenceType, TensorType, ValueType, is_ml_dtype, numpy_dtype
+from onnxgen.graph.ir.types import UNKNOWN, SequenceType, TensorType, ValueType, is_ml_dtype, numpy_dtype
 
 _KEPT_SESSIONS = 32
 
@@ -109,7 +109,7 @@ def _why_not(node: NodeSpec) -> str | None:
         return "it has graphs, and single nodes go to ONNX Runtime without what surrounds them"
     for kind, types in (("input", node.inputs), ("output", node.outputs)):
         for index, value in enumerate(types):
-            if value is not None and not _has_arrays(value):
+            if value is not None and value != UNKNOWN and not _has_arrays(value):
                 return f"{kind} {index} is of type {value}, which ONNX Runtime's Python interface has no arrays for"
     return None
 
@@ -117,9 +117,7 @@ def _why_not(node: NodeSpec) -> str | None:
 def _has_arrays(value: ValueType) -> bool:
     if isinstance(value, SequenceType):
         return _has_arrays(value.element)
-    if not isinstance(value, TensorType) or value.dtype is ir.DataType.UNDEFINED:
-        return False
-    return not is_ml_dtype(numpy_dtype(value.dtype))
+    return isinstance(value, TensorType) and not is_ml_dtype(numpy_dtype(value.dtype))
 
 
 def _input_names(node: NodeSpec) -> list[str]:
@@ -156,7 +154,7 @@ def _one_node_model(node: NodeSpec) -> bytes:
 
 
 def _value(name: str, kind: ValueType | None) -> ir.Value:
-    return ir.Value(name=name, type=None if kind is None else _ir_type(kind))
+    return ir.Value(name=name, type=None if kind is None or kind == UNKNOWN else _ir_type(kind))
 
 
 def _ir_type(kind: ValueType) -> ir.TypeProtocol:

@@ -39,8 +39,8 @@ def _half_pixel(s: Stretch, i: np.ndarray) -> np.ndarray:
 
 
 def _half_pixel_symmetric(s: Stretch, i: np.ndarray) -> np.ndarray:
-    adjustment = F32(s.out) / s.length
-    return F32(s.size) / 2 * (1 - adjustment) + _half_pixel(s, i)
+    adjustment = F32(s.out) / (F32(s.scale) * F32(s.size))
+    return F32(s.size) / 2 * (1 - adjustment) + (i + F32(0.5)) / F32(s.scale) - F32(0.5)
 
 
 def _align_corners(s: Stretch, i: np.ndarray) -> np.ndarray:
@@ -68,8 +68,8 @@ In float32 as exporters and runtimes compute it: at the edge of two pixels one m
 """
 
 NEAREST: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "round_prefer_floor": lambda x: np.ceil(x - F32(0.5)),
-    "round_prefer_ceil": lambda x: np.floor(x + F32(0.5)),
+    "round_prefer_floor": lambda x: np.floor(x) + (x - np.floor(x) > F32(0.5)),
+    "round_prefer_ceil": lambda x: np.floor(x) + (x - np.floor(x) >= F32(0.5)),
     "floor": np.floor,
     "ceil": np.ceil,
 }

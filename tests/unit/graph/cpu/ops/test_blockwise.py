@@ -1,0 +1,118 @@
+"""Weights that are quantized in blocks."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from kernel_runs import CPU, assert_same, fresh_rng, node_spec, run_cpu, run_ort
+from onnxgen.graph.cpu.packed_bits import unpack
+from onnxgen.graph.ep.provider import Decline
+
+MICROSOFT = {"domain": "com.microsoft"}
+
+
+def _case(rng, bits, block, zeros):
+    n, k = int(rng.integers(1, 20)), int(rng.integers(1, 150))
+    blocks = -(-k // block)
+    b = rng.integers(0, 256, (n, blocks, block * bits // 8)).astype(np.uint8)
+    scales = rng.random((n, blocks)).astype(np.float32) * 0.1
+    points = {
+        "none": None,
+        "packed": rng.integers(0, 256, (n, -(-blocks * bits // 8))).astype(np.uint8),
+        "float": (rng.standard_normal((n, blocks)) + 2 ** (bits - 1)).astype(np.float32),
+    }[zeros]
+    a = rng.standard_normal((2, 3, k)).astype(np.float32)
+    return [a, b, scales, points], {"N": n, "K": k, "bits": bits, "block_size": block, **MICROSOFT}
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("block", [16, 32, 64])
+@pytest.mark.parametrize("zeros", ["none", "packed", "float"])
+def test_products_with_and_without_constant_weights(bits, block, zeros):
+    rng = fresh_rng()
+    args, options = _case(rng, bits, block, zeros)
+    args += [None, rng.standard_normal(options["N"]).astype(np.float32)]
+    free = run_cpu("MatMulNBits", *args, **options)
+    fixed = run_cpu("MatMulNBits", *args, constants=(1, 2) if args[3] is None else (1, 2, 3), **options)
+    assert_same(fixed, free, rtol=1e-4, atol=1e-4)
+    if (bits, zeros) != (8, "float"):  # which ONNX Runtime does not take on CPUs
+        assert_same(free, run_ort("MatMulNBits", *args, **options), rtol=1e-3, atol=1e-3)
+
+
+def test_columns_choose_their_group_by_g_idx():
+    rng = fresh_rng()
+    args, options = _case(rng, 4, 16, "packed")
+    k, n = options["K"], options["N"]
+    groups = (rng.permutation(k) // 16).astype(np.int32)
+    q = unpack(args[1], 4, 16).reshape(n, -1)[:, :k].astype(np.float32)
+    zeros = unpack(args[3], 4, args[2].shape[1]).astype(np.float32)
+    weights = (q - zeros[:, groups]) * args[2][:, groups]
+    assert_same(run_cpu("MatMulNBits", *args, groups, **options), args[0] @ weights.T, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_halves_are_multiplied_in_float32(dtype):
+    args, options = _case(fresh_rng(), 4, 32, "none")
+    a, scales = args[0].astype(dtype), args[2].astype(dtype)
+    wide = run_cpu("MatMulNBits", a.astype(np.float32), args[1], scales.astype(np.float32), **options)
+    assert_same(run_cpu("MatMulNBits", a, args[1], scales, **options), wide.astype(dtype), rtol=0)
+
+
+def test_large_weights_go_by_in_parts(monkeypatch):
+    args, options = _case(fresh_rng(), 4, 32, "packed")
+    whole = run_cpu("MatMulNBits", *args, **options)
+    monkeypatch.setattr("onnxgen.graph.cpu.ops.blockwise._ROW_ELEMENTS", 1)
+    assert_same(run_cpu("MatMulNBits", *args, **options), whole, rtol=1e-4, atol=1e-4)
+
+
+def test_empty_weights_are_zeros():
+    a, bias = np.ones((2, 32), np.float32), np.arange(3, dtype=np.float32)
+    b, scales = np.zeros((3, 0, 16), np.uint8), np.zeros((3, 0), np.float32)
+    got = run_cpu(
+        "MatMulNBits", a, b, scales, None, None, bias, N=3, K=32, bits=4, block_size=32, **MICROSOFT
+    )
+    assert got.tolist() == [[0, 1, 2]] * 2
+
+
+def test_weights_packed_for_a_gpu_are_declined():
+    args, options = _case(fresh_rng(), 4, 32, "none")
+    claim = CPU.claim(node_spec("MatMulNBits", *args, weight_prepacked=1, **options))
+    assert isinstance(claim, Decline) and "packed for a GPU" in claim.reason
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+def test_four_bit_floats(kind):
+    rng = fresh_rng()
+    n, k = 5, 48
+    args = (rng.standard_normal((3, k)).astype(np.float32), rng.integers(0, 256, n * k // 2).astype(np.uint8), rng.random(n * k // 16).astype(np.float32))  # fmt: skip
+    options = {"N": n, "K": k, "block_size": 16, "quant_type": kind, "constants": (1, 2), **MICROSOFT}
+    got = run_cpu("MatMulBnb4", *args, **options)
+    assert_same(got, run_ort("MatMulBnb4", *args, **options), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("zeros", [False, True])
+def test_rows_of_packed_bytes(bits, zeros):
+    rng = fresh_rng()
+    args = [rng.integers(0, 256, (7, 64 * bits // 8)).astype(np.uint8), rng.integers(-9, 9, (2, 3)), rng.random((7, 4)).astype(np.float32)]  # fmt: skip
+    args += [rng.integers(0, 256, (7, -(-4 * bits // 8))).astype(np.uint8)] if zeros else []
+    options = {"bits": bits, "block_size": 16, "gather_axis": 0, "quantize_axis": 1, **MICROSOFT}
+    got = run_cpu("GatherBlockQuantized", *args, **options)
+    assert_same(got, run_ort("GatherBlockQuantized", *args, **options), atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.int4, ml_dtypes.uint4])
+@pytest.mark.parametrize(("gathered", "blocked"), [(0, 2), (1, 2), (2, 2), (0, 1), (1, 0), (2, 1)])
+def test_any_two_axes(dtype, gathered, blocked):
+    rng = fresh_rng()
+    data = rng.integers(0, 8, (20, 20, 20)).astype(dtype)
+    shape = [20, 20, 20]
+    shape[blocked] = 2
+    scales, zeros = rng.random(shape).astype(np.float32), rng.integers(0, 8, shape).astype(dtype)
+    indices = rng.integers(0, 20, (2, 2)).astype(np.int32)
+    spread = [np.repeat(p.astype(np.float32), 16, blocked).take(range(20), blocked) for p in (scales, zeros)]
+    expected = ((data.astype(np.float32) - spread[1]) * spread[0]).take(indices, gathered)
+    options = {"block_size": 16, "gather_axis": gathered, "quantize_axis": blocked, **MICROSOFT}
+    assert_same(run_cpu("GatherBlockQuantized", data, indices, scales, zeros, **options), expected, atol=1e-5)

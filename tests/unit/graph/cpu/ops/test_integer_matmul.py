@@ -1,0 +1,85 @@
+"""Products of quantized matrices."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from kernel_runs import assert_same, fresh_rng, run_cpu, run_ort
+
+
+def _integers(rng, dtype, *shape):
+    info = np.iinfo(dtype)
+    return np.asarray(rng.integers(info.min, info.max + 1, shape), dtype)
+
+
+def _int64(x, zero):
+    return x.astype(np.int64) - zero.astype(np.int64)
+
+
+@pytest.mark.parametrize("left", [np.uint8, np.int8])
+@pytest.mark.parametrize("right", [np.uint8, np.int8])
+@pytest.mark.parametrize(
+    "shapes", [((3, 700), (700, 4)), ((2, 3, 5), (2, 5, 4)), ((5,), (5, 3)), ((2, 2, 5), (5,))]
+)
+@pytest.mark.parametrize("constants", [(), (1, 3)])
+def test_integer_products_are_exact(left, right, shapes, constants):
+    rng = fresh_rng()
+    a, b = _integers(rng, left, *shapes[0]), _integers(rng, right, *shapes[1])
+    zeros = _integers(rng, left), _integers(rng, right)
+    got = run_cpu("MatMulInteger", a, b, *zeros, constants=constants)
+    assert_same(got, (_int64(a, zeros[0]) @ _int64(b, zeros[1])).astype(np.int32))
+
+
+def test_zero_points_by_row_and_by_column():
+    rng = fresh_rng()
+    a, b = _integers(rng, np.uint8, 3, 9), _integers(rng, np.int8, 9, 4)
+    rows, columns = _integers(rng, np.uint8, 3), _integers(rng, np.int8, 4)
+    got = run_cpu("MatMulInteger", a, b, rows, columns)
+    assert_same(got, (_int64(a, rows[:, None]) @ _int64(b, columns)).astype(np.int32))
+
+
+def test_sixteen_bits():
+    rng = fresh_rng()
+    a, b = _integers(rng, np.int16, 3, 9) // 64, _integers(rng, np.int16, 9, 4) // 64
+    got = run_cpu("MatMulInteger16", a, b, domain="com.microsoft")
+    assert_same(got, (a.astype(np.int32) @ b.astype(np.int32)))
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_requantized_products(columns):
+    rng = fresh_rng()
+    a, b = _integers(rng, np.uint8, 5, 30), _integers(rng, np.int8, 30, 4)
+    b_scale = np.asarray(rng.random(4 if columns else ()) * 0.1, np.float32)
+    b_zero = _integers(rng, np.int8, *b_scale.shape)
+    args = (a, np.array(0.02, np.float32), np.array(120, np.uint8), b, b_scale, b_zero, np.array(2, np.float32), np.array(9, np.uint8))  # fmt: skip
+    got, want = run_cpu("QLinearMatMul", *args), run_ort("QLinearMatMul", *args, opset=10)
+    assert got.dtype == want.dtype and np.abs(got.astype(int) - want.astype(int)).max() <= 1
+
+
+def test_products_of_float8_are_summed_in_float32():
+    a = np.full((1, 300), 1, ml_dtypes.float8_e4m3fn)
+    one, zero = np.array(1, np.float16), np.array(0, a.dtype)
+    got = run_cpu("QLinearMatMul", a, one, zero, a.T, one, zero, one, zero)
+    assert got.astype(np.float32).tolist() == [[288]]  # the nearest float8 to 300
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("biased", [False, True])
+def test_float_results(columns, biased):
+    rng = fresh_rng()
+    b = _integers(rng, np.int8, 30, 4)
+    b_scale = np.asarray(rng.random(4 if columns else ()) * 0.1, np.float32)
+    b_zero = _integers(rng, np.int8, *b_scale.shape)
+    bias = [rng.standard_normal(4).astype(np.float32)] if biased else []
+    a = _integers(rng, np.uint8, 5, 30)
+    args = (a, b, np.array(0.02, np.float32), b_scale, np.array(120, np.uint8), b_zero, *bias)
+    options = {"domain": "com.microsoft"}
+    got = run_cpu("MatMulIntegerToFloat", *args, **options)
+    assert_same(got, run_ort("MatMulIntegerToFloat", *args, **options), rtol=1e-4, atol=1e-4)
+    x = rng.standard_normal((2, 5, 30)).astype(np.float32)
+    got = run_cpu("DynamicQuantizeMatMul", x, b, b_scale, b_zero, *bias, constants=(1, 3), **options)
+    assert_same(
+        got, run_ort("DynamicQuantizeMatMul", x, b, b_scale, b_zero, *bias, **options), rtol=1e-3, atol=1e-3
+    )

@@ -84,8 +84,13 @@ def elu(x: np.ndarray, y: np.ndarray, alpha: float, gamma: float = 1.0, rate: fl
 
 def leaky_relu(x: np.ndarray, y: np.ndarray, slope: float | np.ndarray) -> None:
     """``x`` where ``x >= 0``, else ``slope * x``; ``y`` must not be ``x``."""
-    np.multiply(x, slope, y)
-    np.copyto(y, x, where=x >= 0)
+    if isinstance(slope, float) and 0 <= slope <= 1:
+        np.multiply(x, slope, y)
+        np.maximum(x, y, out=y)
+        return
+    np.minimum(x, 0, out=y)
+    np.multiply(y, slope, y)
+    np.add(y, np.maximum(x, 0), y)
 
 
 def hard_sigmoid(x: np.ndarray, y: np.ndarray, alpha: float, beta: float) -> None:

@@ -93,8 +93,11 @@ def _resolve_empty(node: NodeSpec, shape: tuple[int, ...], found: tuple[int, ...
     """Replace -1 in the shape of an array without elements, where NumPy finds every answer as good."""
     if -1 not in shape:
         return shape
-    others = prod(dim for dim in shape if dim != -1)
-    return tuple((0 if others else prod(d for d in found if d)) if dim == -1 else dim for dim in shape)
+    if 0 in shape:
+        raise KernelError(
+            f"{node}: shape {list(shape)} of {found} has -1 beside a 0, which could be any number"
+        )
+    return tuple(0 if dim == -1 else dim for dim in shape)
 
 
 @TABLE.operator("Flatten", 1, 9, 11, 13, 21, 23, 24, 25)

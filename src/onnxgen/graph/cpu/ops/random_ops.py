@@ -141,11 +141,11 @@ def dropout(node: NodeSpec) -> Kernel:
 
 @TABLE.operator("Dropout", 7, 10, name="dropout/inference")
 def dropout_7(node: NodeSpec) -> Kernel:
-    """The data itself, and a mask of ones: of the data's type in version 7, boolean in 10."""
+    """The data itself; the mask says nothing without training, and is of zeros as in ONNX Runtime."""
 
     def run(x: np.ndarray) -> Any:
         mask_dtype = x.dtype if node.since_version == 7 else np.dtype(bool)
-        return (x, np.ones(x.shape, mask_dtype)) if len(node.outputs) > 1 else x
+        return (x, np.zeros(x.shape, mask_dtype)) if len(node.outputs) > 1 else x
 
     return Kernel(run, may_alias=((0, 0),))
 

@@ -67,4 +67,6 @@ def integer_convolve(
 
 
 def _wrapped(x: np.ndarray) -> np.ndarray:
+    if x.dtype == np.float32:  # at most 2**24
+        return np.asarray(x.astype(np.int32))
     return np.asarray(x).astype(np.int64).astype(np.int32)

@@ -16,7 +16,7 @@ ArrayType = tuple[tuple[int, ...], np.dtype]
 """Shape and element type of an array."""
 
 VIEWS = frozenset(
-    ("Cast", "CastLike", "Dropout", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
+    ("Cast", "CastLike", "Dropout", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze")
 )  # fmt: skip
 """Standard operators that decide by shapes and constants alone whether they return a view."""
 
@@ -192,20 +192,22 @@ def _views(
 ) -> frozenset[int]:
     fixed, views = set(planned), set[int]()
     for index, call in enumerate(program.calls):
-        inputs = [value for value in call.inputs if value is not None and value not in program.constants]
+        varying = [i for i, v in enumerate(call.inputs) if v is not None and v not in program.constants]
         if (
             call.spec.domain == ""
             and call.spec.op_type in VIEWS
-            and len(call.outputs) == 1
-            and len(inputs) == 1
-            and inputs[0] in fixed
-            and (0, call.inputs.index(inputs[0])) in call.kernel.may_alias
-            and found[call.outputs[0]] & planned
-            and call.outputs[0] not in refuted.views
-            and call.outputs[0] not in planned
+            and len(varying) == 1
+            and call.inputs[varying[0]] in fixed
+            and all(
+                (position, varying[0]) in call.kernel.may_alias
+                and found[output] & planned
+                and output not in planned
+                and output not in refuted.views
+                for position, output in enumerate(call.outputs)
+            )
         ):
             views.add(index)
-            fixed.add(call.outputs[0])
+            fixed.update(call.outputs)
     return frozenset(views)
 
 

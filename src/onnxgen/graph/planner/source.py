@@ -76,14 +76,10 @@ class _Writer:
             self.lines.append(f"    ({', '.join(part)},) = {source}[{start}:{start + len(part)}]")
 
     def _view(self, index: int, call: Call) -> None:
-        arguments = self._arguments(call)
-        target = self._name(call.outputs[0])
-        buffers = ", ".join(
-            self._name(v) for v in call.inputs if v is not None and v not in self.program.constants
-        )
-        self._line(
-            f"    {target} = view({call.outputs[0]}, {self.kernels[index]}({arguments}), {buffers})", call
-        )
+        targets = ", ".join(map(self._name, call.outputs))
+        made = f"{self.kernels[index]}({self._arguments(call)})"
+        (source,) = (v for v in call.inputs if v is not None and v not in self.program.constants)
+        self._line(f"    {targets} = view({call.outputs}, {made}, {self._name(source)})", call)
 
     def _call(self, index: int, call: Call) -> None:
         if self.form.stoppable:

@@ -42,9 +42,10 @@ def make_frame(plan: Plan, types: Mapping[int, ArrayType], allocate: Allocate) -
     ]
     copies: set[int] = set()
 
-    def view(value: int, made: np.ndarray, source: np.ndarray) -> np.ndarray:
-        if made.size and not np.may_share_memory(made, source):
-            copies.add(value)
+    def view(values: tuple[int, ...], made: Any, source: np.ndarray) -> Any:
+        for value, array in zip(values, made if len(values) > 1 else (made,), strict=True):
+            if array.size and not np.may_share_memory(array, source):
+                copies.add(value)
         return made
 
     function = plan.bind(fresh=fresh, span=node_spans(plan), view=view, buffers=buffers)

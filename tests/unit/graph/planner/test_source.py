@@ -26,8 +26,8 @@ def make(kernels, constants, *, fresh, span=None, view=None, buffers=()):
     (Mul_0, Add_1, Transpose_2, Transpose_3, Relu_4,) = kernels[0:5]
     (w2,) = constants[0:1]
     (v3, v4,) = buffers[0:2]
-    v5 = view(5, Transpose_2(v4), v4)  # Transpose-21 'turn' on cpu -> turned: float[4, batch]
-    v6 = view(6, Transpose_3(v5), v5)  # Transpose-21 'back' on cpu -> straight: float[batch, 4]
+    v5 = view((5,), Transpose_2(v4), v4)  # Transpose-21 'turn' on cpu -> turned: float[4, batch]
+    v6 = view((6,), Transpose_3(v5), v5)  # Transpose-21 'back' on cpu -> straight: float[batch, 4]
 
     def plan(run, v0, v1):
         # v0 is x: float[batch, 4]

@@ -259,3 +259,22 @@ def test_a_view_of_fresh_memory_is_not_copied() -> None:
     (y,) = prepared_outputs(executable, {"x": np.ones(4, F)})
     assert y.base is not None
     assert "fresh(" not in executable.source
+
+
+def test_splits_of_a_buffer_are_made_once() -> None:
+    executable = compiled(
+        """
+        g (float[N, 6] x) => (float[N, 2] y) {
+            a = Neg (x)
+            p, q, r = Split <axis = 1, num_outputs = 3> (a)
+            s = Add (p, q)
+            y = Sub (s, r)
+        }
+        """
+    )
+    assert "    v2, v3, v4 = view((2, 3, 4), Split_1(v1), v1)" in executable.source
+    rng = np.random.default_rng()
+    for _ in range(5):
+        x = rng.normal(size=(3, 6)).astype(F)
+        want = -x[:, :2] - x[:, 2:4] + x[:, 4:]
+        np.testing.assert_allclose(all_outputs(executable, {"x": x})[0], want, rtol=1e-5, atol=1e-6)

@@ -6,12 +6,14 @@ from functools import cache
 
 import onnx.defs
 
+_MOST = 2**31 - 1  # onnx keeps versions in 32 bits, files in 64
+
 
 @cache
 def schema(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema | None:
     """The schema that governs ``op_type`` in a model that imports ``opset`` of ``domain``; None where onnx has none."""
     try:
-        return onnx.defs.get_schema(op_type, max_inclusive_version=opset, domain=domain)
+        return onnx.defs.get_schema(op_type, max_inclusive_version=min(opset, _MOST), domain=domain)
     except onnx.defs.SchemaError:
         return None
 

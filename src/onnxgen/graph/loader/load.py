@@ -24,6 +24,7 @@ from onnxgen.graph.loader.old_formats import modernize
 from onnxgen.graph.loader.operators import check_operators
 from onnxgen.graph.loader.source import ModelSource, Source, read_source
 from onnxgen.graph.loader.take_tensors import Tensors, put_back, take_tensors
+from onnxgen.graph.loader.text import check_text
 from onnxgen.graph.loader.versions import check_versions
 
 
@@ -64,14 +65,14 @@ def load_graph(source: ModelSource, *, keep_function: Callable[[str, str], bool]
     found = read_source(source)
     try:
         return LoadedGraph(_legal_model(found, keep_function), found.folder, found.origin)
-    except UnicodeDecodeError as cause:  # protobuf decodes strings when they are read
-        raise InvalidGraphError(f"{found.origin} has a name that is not UTF-8: {cause}") from cause
     except RecursionError as cause:
         raise InvalidGraphError(f"{found.origin} has graphs nested too deeply") from cause
 
 
 def _legal_model(source: Source, keep_function: Callable[[str, str], bool]) -> ir.Model:
     proto, defects = source.proto, Defects(source.origin)
+    check_text(proto, defects)
+    defects.raise_if_any()
     check_versions(proto, source.origin, defects)
     defects.raise_if_any()
     functions = functions_to_inline(proto, keep_function, defects)

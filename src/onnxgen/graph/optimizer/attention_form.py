@@ -149,7 +149,7 @@ def _consistent(form: AttentionForm) -> bool:
 def _keeps_scores(mask: ir.Value, q: tuple[Dim, ...]) -> bool:
     """Whether a mask has no batch or heads of its own that would widen the scores."""
     found = dims(mask)
-    if found is None or len(found) > len(q):
+    if found is None or not 2 <= len(found) <= len(q):
         return False
     outer = found[:-2]
     return all(d in (1, of_q) for d, of_q in zip(outer, q[len(q) - len(found) :], strict=False))

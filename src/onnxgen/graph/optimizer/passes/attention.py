@@ -41,9 +41,7 @@ def _standard(form: AttentionForm, node: ir.Node, context: Context) -> Edit:
     attributes: dict[str, Any] = {"scale": form.scale}
     if form.rank == 3:
         attributes |= {"q_num_heads": 1, "kv_num_heads": 1}
-    mask = _mask(edit, form)
-    if mask is not None and form.rank == 3:
-        mask = _of_rank_4(edit, mask, batch_first=True)
+    mask = _standard_mask(edit, form)
     return edit.replace(node.outputs[0], edit.op("Attention", form.q, k, form.v, mask, **attributes))
 
 
@@ -54,7 +52,7 @@ def _contrib(form: AttentionForm, node: ir.Node, context: Context) -> Edit:
     heads = int(q[1] or 1) if form.rank == 4 else 1
     k, v = _keys_and_values(edit, form)
     attributes: dict[str, Any] = {"num_heads": heads, "scale": form.scale}
-    inputs = [_merged(edit, form.q, heads), k, v, None, None, _whole_mask(edit, form)]
+    inputs = [_merged(edit, form.q, heads), k, v, None, None, _contrib_mask(edit, form)]
     if form.rank == 3:
         return edit.replace(
             node.outputs[0], edit.op("MultiHeadAttention", *inputs, domain=MICROSOFT, **attributes)
@@ -128,6 +126,17 @@ def _mask(edit: Edit, form: AttentionForm) -> ir.Value | None:
     return edit.op("Add", bias, form.mask, dtype=element, shape=unknown)
 
 
+def _standard_mask(edit: Edit, form: AttentionForm) -> ir.Value | None:
+    """The mask as Attention broadcasts it: any axis but the last, which it would fill with minus infinity."""
+    mask = _mask(edit, form)
+    if mask is None:
+        return None
+    found = dims(mask)
+    if found is None or found[-1] is None or found[-1] != form.key_dims[-2]:
+        return _spread(edit, form, mask)
+    return _of_rank_4(edit, mask, batch_first=True) if form.rank == 3 else mask
+
+
 def _of_rank_4(edit: Edit, mask: ir.Value, *, batch_first: bool) -> ir.Value:
     """A mask with leading axes of size 1; with one for the heads where the first axis of three is the batch."""
     known = rank(mask)
@@ -140,11 +149,13 @@ def _of_rank_4(edit: Edit, mask: ir.Value, *, batch_first: bool) -> ir.Value:
     return edit.op("Unsqueeze", mask, np.asarray(axes), dtype=dtype(mask), shape=tuple(found))
 
 
-def _whole_mask(edit: Edit, form: AttentionForm) -> ir.Value | None:
-    """The mask as ``[1 or batch, 1 or heads, seq, total]``: MultiHeadAttention broadcasts the first two axes only."""
+def _contrib_mask(edit: Edit, form: AttentionForm) -> ir.Value | None:
     mask = _mask(edit, form)
-    if mask is None:
-        return None
+    return None if mask is None else _spread(edit, form, mask)
+
+
+def _spread(edit: Edit, form: AttentionForm, mask: ir.Value) -> ir.Value:
+    """The mask as ``[1 or batch, 1 or heads, seq, total]``: MultiHeadAttention broadcasts the first two axes only."""
     mask = _of_rank_4(edit, mask, batch_first=form.rank == 3)
     q, k, found = dims(form.q), form.key_dims, dims(mask)
     assert q is not None

@@ -6,6 +6,7 @@ from collections import Counter
 
 import onnx_ir as ir
 
+from onnxgen.graph.ir.attributes import tensor_array
 from onnxgen.graph.optimizer.base import Pass
 from onnxgen.graph.optimizer.context import Context
 from onnxgen.graph.optimizer.edit import Edit
@@ -47,8 +48,9 @@ def _key(node: ir.Node) -> tuple[object, ...]:
 def _content(attribute: ir.Attr) -> str:
     """Text that differs where the attribute's meaning does; ``repr`` tells -0.0 from 0.0 and 1 from 1.0."""
     if attribute.type is ir.AttributeType.TENSOR:
-        tensor = attribute.as_tensor()
-        return f"{tensor.dtype} {tuple(tensor.shape)} {tensor.tobytes().hex()}"
+        array = tensor_array(attribute.as_tensor())
+        content = array.tolist() if array.dtype == object else array.tobytes().hex()
+        return f"{array.dtype} {array.shape} {content}"
     return f"{attribute.type} {attribute.value!r}"
 
 

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from onnxgen.errors import OptionError
 from onnxgen.foundations.suggest import did_you_mean
+from onnxgen.graph.eager.graph_attribute import read_graph
 from onnxgen.graph.ir.arrays import array_of, default_dtype, host_array, is_plain
 from onnxgen.graph.ir.attributes import tensor_array, value_type
 from onnxgen.graph.ir.types import MapType, OptionalType, SequenceType, TensorType, onnx_dtype
@@ -127,14 +128,6 @@ def _tensor(value: Any) -> TensorKey:
     return TensorKey(host_array(value, "a tensor attribute").copy())
 
 
-def _graph(value: Any) -> ir.Graph:
-    if hasattr(value, "SerializeToString"):
-        value = ir.from_proto(value)
-    if isinstance(value, ir.Graph):
-        return value
-    raise TypeError
-
-
 def _type(value: Any) -> Any:
     if hasattr(value, "SerializeToString"):
         found = ir.serde.deserialize_type_proto_for_type(value)
@@ -158,13 +151,13 @@ _FORMS: dict[Any, tuple[str, Callable[[Any], Any]]] = {
     _Kind.FLOAT: ("a number", _real),
     _Kind.STRING: ("a text", _text),
     _Kind.TENSOR: ("a tensor", _tensor),
-    _Kind.GRAPH: ("a graph (onnx_ir.Graph or GraphProto)", _graph),
+    _Kind.GRAPH: ("a graph (onnx_ir.Graph or GraphProto)", read_graph),
     _Kind.TYPE_PROTO: ("a type (TypeProto)", _type),
     _Kind.INTS: ("a list of integers", _all(_integer)),
     _Kind.FLOATS: ("a list of numbers", _all(_real)),
     _Kind.STRINGS: ("a list of texts", _all(_text)),
     _Kind.TENSORS: ("a list of tensors", _all(_tensor)),
-    _Kind.GRAPHS: ("a list of graphs", _all(_graph)),
+    _Kind.GRAPHS: ("a list of graphs", _all(read_graph)),
 }
 
 
@@ -180,7 +173,7 @@ def _checked(value: Any, kind: Any, what: str) -> Any:
         raise OptionError(f"{what} is {form}, found {value!r}") from cause
 
 
-_GUESSES = (_integer, _real, _text, _graph, _all(_integer), _all(_real), _all(_text), _tensor)
+_GUESSES = (_integer, _real, _text, read_graph, _all(_integer), _all(_real), _all(_text), _tensor)
 
 
 def _guessed(value: Any, what: str) -> Any:

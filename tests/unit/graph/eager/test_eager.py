@@ -189,7 +189,7 @@ def test_graphs_are_attributes():
     assert eager.If(np.array(False), **as_ir).tolist() == [3]
 
 
-def test_outer_values_of_graphs_are_given_by_name():
+def test_outer_values_of_graphs_are_given_by_name(caplog):
     branches = graphs("y = Neg(outer)", "y = Add(outer, other)")
     outer, other = np.array([1, 2], np.float32), np.array([10, 20], np.float32)
     given = {"outer": outer, "other": other}
@@ -197,6 +197,21 @@ def test_outer_values_of_graphs_are_given_by_name():
     assert eager.If(False, captures=given, **branches).tolist() == [11, 22]
     with pytest.raises(FeedError, match=r"outer values \['outer', 'other'\].*captures= has \['outer'\]"):
         eager.If(True, captures={"outer": outer}, **branches)
+    assert caplog.text == ""
+
+
+def test_graphs_inside_graphs_use_values_of_every_level():
+    text = """o (int64 i, bool c, float[1] v) => (bool c2, float[1] v2) {
+        c2 = Identity(c)
+        local = Neg(v)
+        v2 = If (c) <
+            then_branch = t () => (float[1] a) { a = Sub(outer, local) },
+            else_branch = e () => (float[1] b) { b = Identity(local) }
+        >
+    }"""
+    start, outer = np.array([1], np.float32), np.array([10], np.float32)
+    last = eager.Loop(3, True, start, body=onnx.parser.parse_graph(text), captures={"outer": outer})
+    assert last.tolist() == [31]
 
 
 def test_loops_run():

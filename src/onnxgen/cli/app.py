@@ -7,6 +7,7 @@ import typer
 from onnxgen.cli.commands.build import build
 from onnxgen.cli.commands.doctor import doctor
 from onnxgen.cli.commands.generate import generate
+from onnxgen.cli.commands.infer import infer
 from onnxgen.cli.commands.list_models import list_models
 from onnxgen.cli.commands.pull import pull
 from onnxgen.cli.commands.remove import remove
@@ -53,6 +54,7 @@ app.command("pull")(pull)
 app.command("build")(build)
 app.command("list")(list_models)
 app.command("show")(show)
+app.command("infer")(infer)
 app.command("rm")(remove)
 app.command("doctor")(doctor)
 app.command("version")(version)

@@ -27,7 +27,36 @@ def graph_facts(path: Path) -> Facts:
     """
     import onnx_ir as ir
 
-    model = ir.load(path)
+    return _graph_facts(ir.load(path), path)
+
+
+def onnx_file_facts(path: Path) -> Facts:
+    """What `graph_facts` says, with the inputs and outputs that the file declares.
+
+    Raises:
+        ModelFileError: The file is no ONNX model.
+    """
+    from onnxgen.graph.loader import load_graph
+
+    model = load_graph(path).model
+    return {
+        "kind": "ONNX file",
+        "path": str(path.resolve()),
+        "size_bytes": path.stat().st_size,
+        **_graph_facts(model, path),
+        "inputs": {value.name: _declared(value) for value in model.graph.inputs},
+        "outputs": {value.name: _declared(value) for value in model.graph.outputs},
+    }
+
+
+def _declared(value: ir.Value) -> str:
+    from onnxgen.graph.ep.from_graph import type_of
+
+    kind = str(type_of(value))
+    return kind if value.shape is None else f"{kind} [{', '.join(str(dim) for dim in value.shape)}]"
+
+
+def _graph_facts(model: ir.Model, path: Path) -> Facts:
     formats: dict[str, Counter[str]] = {}
     for node in model.graph:
         found = _stored_matrix(node)

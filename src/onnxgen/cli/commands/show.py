@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from onnxgen.cli.facts import Facts, facts_text
+from onnxgen.cli.graph_options import (
+    DEFAULT_OPTIMIZATION,
+    DEFAULT_PROVIDERS,
+    Dims,
+    Optimization,
+    Providers,
+    TraceFile,
+    provider_names,
+    sizes_by_name,
+)
 from onnxgen.cli.options import ConfigFile, Json, LogLevel, ModelArgument, Verbose
 from onnxgen.cli.settings import load_settings
-from onnxgen.errors import ModelNotFoundError
+from onnxgen.errors import ModelNotFoundError, OptionError
 from onnxgen.foundations.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -22,21 +32,77 @@ if TYPE_CHECKING:
 def show(
     ctx: typer.Context,
     model: ModelArgument,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Show the Python that onnxgen's own runtime makes of the graph.")
+    ] = False,
+    placement: Annotated[
+        bool,
+        typer.Option("--placement", help="Show which execution provider runs each node, and what it costs."),
+    ] = False,
+    providers: Providers = DEFAULT_PROVIDERS,
+    dim: Dims = None,
+    optimization: Optimization = DEFAULT_OPTIMIZATION,
+    trace: TraceFile = None,
     json_output: Json = False,
     config: ConfigFile = None,
     log_level: LogLevel = None,
     verbose: Verbose = False,
 ) -> None:
-    """Show what a model, a checkpoint or a name is.
+    """Show what a model, a checkpoint, an ONNX file or a name is.
 
-    Nothing is fetched.
+    Nothing is fetched. --plan and --placement show how onnxgen's own runtime would run the graph of a model folder or an
+    ONNX file.
     """
     resolved = load_settings(ctx, config_file=config, log_level=log_level, verbose=verbose)
+    if plan or placement:
+        _show_execution(
+            model,
+            plan=plan,
+            placement=placement,
+            providers=provider_names(providers),
+            optimization=optimization,
+            sizes=sizes_by_name(dim),
+            trace=trace,
+            json_output=json_output,
+        )
+        return
+    if trace is not None or dim:
+        raise OptionError("--trace and --dim belong to --plan and --placement; add one of these")
     found = described(model, config=resolved.config)
     if json_output:
         typer.echo(json.dumps(found, default=str))
     else:
         typer.echo("\n\n".join(facts_text(facts) for facts in found.values()))
+
+
+def _show_execution(
+    model: str,
+    *,
+    plan: bool,
+    placement: bool,
+    providers: list[str],
+    optimization: str,
+    sizes: dict[str, int],
+    trace: Path | None,
+    json_output: bool,
+) -> None:
+    from onnxgen.cli.graph_session import graph_path, open_session, write_trace
+    from onnxgen.cli.placement_text import placement_json, placement_text
+
+    session = open_session(
+        graph_path(model), providers=providers, optimization=optimization, sizes=sizes, trace=trace
+    )
+    write_trace(session, trace)
+    executable = session.executable
+    if json_output:
+        rows = placement_json(executable.placement.table())
+        shown = {"placement": rows if placement else None, "plan": executable.source if plan else None}
+        typer.echo(json.dumps({key: value for key, value in shown.items() if value is not None}))
+        return
+    if placement:
+        typer.echo(placement_text(executable.placement.table()))
+    if plan:
+        typer.echo(executable.source)
 
 
 def described(model: str, *, config: RuntimeConfig) -> dict[str, Facts]:
@@ -71,9 +137,12 @@ def described(model: str, *, config: RuntimeConfig) -> dict[str, Facts]:
 
 def _path_facts(path: Path) -> Facts:
     from onnxgen.cli.checkpoint_facts import checkpoint_facts
+    from onnxgen.cli.graph_facts import onnx_file_facts
     from onnxgen.cli.model_facts import model_facts
     from onnxgen.metadata.folder import is_model_folder
 
+    if path.is_file() and path.suffix == ".onnx":
+        return onnx_file_facts(path)
     return model_facts(path) if is_model_folder(path) else checkpoint_facts(path)
 
 

@@ -77,10 +77,20 @@ _TYPE_NAMES = {
     ir.DataType.STRING: "string",
 }
 
+_DTYPES_BY_NAME = {_TYPE_NAMES.get(dtype, dtype.name.lower()): dtype for dtype in ir.DataType}
+
 
 def type_name(dtype: ir.DataType) -> str:
     """The name ONNX Runtime prints for an element type: ``float``, ``int64``, ``float8e4m3fn``."""
     return _TYPE_NAMES.get(dtype, dtype.name.lower())
+
+
+def dtype_named(type_text: str) -> ir.DataType | None:
+    """The element type in ``tensor(float)``; None for other texts."""
+    name = type_text.removeprefix("tensor(").removesuffix(")")
+    if type_text != f"tensor({name})":
+        return None
+    return _DTYPES_BY_NAME.get(name)
 
 
 def numpy_dtype(dtype: ir.DataType) -> np.dtype:

@@ -55,7 +55,10 @@ def _type_proto(value: ir.Value) -> onnx.TypeProto:
 
 
 def _fill(context: Context, value: ir.Value, found: onnx.TypeProto) -> None:
-    inferred = ir.from_proto(onnx.ValueInfoProto(name="x", type=found))
+    try:
+        inferred = ir.from_proto(onnx.ValueInfoProto(name="x", type=found))
+    except ir.serde.SerdeError:  # onnx-ir has no maps: nothing is known of such a value
+        return
     if value.type is None:
         value.type = inferred.type
     if value.shape is None and inferred.shape is not None:

@@ -7,8 +7,8 @@ import onnx_ir as ir
 
 from onnxgen.graph.ir.attributes import value_type
 from onnxgen.graph.ir.schemas import normal_domain, schema
+from onnxgen.graph.ir.types import dtype_named
 
-_ELEMENTS = {"float": "FLOAT", "double": "DOUBLE"}
 _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
 
 
@@ -57,8 +57,5 @@ def _type(text: str) -> ir.TypeProtocol | None:
     """The type that a definition writes as ``tensor(float)`` or ``seq(tensor(float))``; None for others."""
     if text.startswith("seq(") and (element := _type(text[4:-1])) is not None:
         return ir.SequenceType(element)
-    if not text.startswith("tensor("):
-        return None
-    name = text[7:-1]
-    found = ir.DataType.__members__.get(_ELEMENTS.get(name, name.upper()))
-    return None if found is None else ir.TensorType(found)
+    dtype = dtype_named(text)
+    return None if dtype is None else ir.TensorType(dtype)

@@ -40,6 +40,15 @@ def _as(op_type: str, opset: int) -> Rule:
     return rule
 
 
+def _skip_norm(context: Context, node: ir.Node) -> None:
+    """The norm, its mean and inverse deviation, and the sum that it is taken of."""
+    data = required(node, 0)
+    shape = sizes(data)
+    statistics = None if not shape else [*shape[:-1], 1]
+    for index, dims in enumerate((shape, statistics, statistics, shape)):
+        set_output(context, node, index, dims, ir.DataType.FLOAT if index in (1, 2) else data.dtype)
+
+
 def _expand_dims(context: Context, node: ir.Node) -> None:
     data = required(node, 0)
     shape, axis = sizes(data), constant(context, required(node, 1))
@@ -95,6 +104,8 @@ def _relative_position_bias(context: Context, node: ir.Node) -> None:
 RULES: Mapping[tuple[str, str], Rule] = {
     **{(_MS, name): _like(0) for name in _LIKE_FIRST.split()},
     **{("", name): _like(0) for name in _LIKE_FIRST_ONCE_STANDARD.split()},
+    (_MS, "SkipLayerNormalization"): _skip_norm,
+    (_MS, "SkipSimplifiedLayerNormalization"): _skip_norm,
     (_MS, "NGramRepeatBlock"): _like(1),
     (_MS, "FusedConv"): _as("Conv", 11),
     (_MS, "Pad"): _as("Pad", 13),

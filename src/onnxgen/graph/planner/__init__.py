@@ -1,4 +1,4 @@
-"""Lifetimes, arenas and the order of execution. Empty for now.
+"""Plans: lifetimes, memory and the Python source that runs a graph.
 
-Knows sizes; touches no data.
+Knows programs of kernel calls and the symbolic sizes of their values; knows no provider and runs nothing.
 """

@@ -28,8 +28,6 @@ _MOST_PREPARED = 8
 _MOST_SEEN = 64
 """Signatures that are remembered as seen once."""
 
-_HEAP_ONLY = object()
-
 Key = tuple[Any, ...]
 
 

@@ -112,6 +112,8 @@ def _forest_of_nodes(node: NodeSpec, votes: str, num_targets: int) -> Forest:
     roots: dict[int, int] = {}
     for index in np.flatnonzero(~has_parent[:count]).tolist():
         roots.setdefault(trees[index], index)
+    if len(roots) != len(set(trees)):
+        raise InvalidGraphError(f"{node}: a tree has a cycle, none of its nodes is a root")
     voters = [
         place.get(key, -1)
         for key in zip(node.attr(f"{votes}_treeids", ()), node.attr(f"{votes}_nodeids", ()), strict=True)

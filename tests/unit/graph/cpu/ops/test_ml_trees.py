@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from kernel_runs import assert_same, kernel_of, node_spec, run_cpu, run_ort, run_reference
+from onnxgen.errors import InvalidGraphError, KernelError
+
+ML = "ai.onnx.ml"
+BRANCHES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
+TRANSFORMS = ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"]
+FEATURES, TREES, DEPTH = 4, 3, 3
+
+
+class Forest:
+    """Random trees as attributes, and rows that meet their splits."""
+
+    def __init__(self, votes, targets, *, positive):
+        seed = int(np.random.default_rng().integers(2**31))
+        print("seed", seed)
+        self.rng, self.votes, self.targets, self.positive = (
+            np.random.default_rng(seed),
+            votes,
+            targets,
+            positive,
+        )
+        self.grid = np.round(self.rng.standard_normal(6), 2).astype(np.float32)
+        self.attributes = defaultdict(list)
+        for tree in range(TREES):
+            self.grow(tree, itertools.count(), DEPTH)
+
+    def grow(self, tree, ids, depth):
+        node, a = next(ids), self.attributes
+        place = len(a["nodes_nodeids"])
+        leaf = depth == 0 or self.rng.random() < 0.15
+        a["nodes_nodeids"].append(node)
+        a["nodes_treeids"].append(tree)
+        a["nodes_featureids"].append(int(self.rng.integers(FEATURES)))
+        a["nodes_values"].append(float(self.rng.choice(self.grid)))
+        a["nodes_modes"].append("LEAF" if leaf else str(self.rng.choice(BRANCHES)))
+        a["nodes_missing_value_tracks_true"].append(int(self.rng.integers(2)))
+        for side in ("true", "false"):
+            a[f"nodes_{side}nodeids"].append(0)
+        if leaf:
+            for target in self.targets:
+                weight = self.rng.random() * 0.2 if self.positive else self.rng.standard_normal() * 0.3
+                for name, value in (
+                    ("treeids", tree),
+                    ("nodeids", node),
+                    ("ids", target),
+                    ("weights", weight),
+                ):
+                    a[f"{self.votes}_{name}"].append(value)
+        else:
+            for side in ("true", "false"):
+                a[f"nodes_{side}nodeids"][place] = self.grow(tree, ids, depth - 1)
+        return node
+
+    def rows(self, count, dtype):
+        shape = (count, FEATURES)
+        x = np.where(
+            self.rng.random(shape) < 0.4, self.rng.choice(self.grid, shape), self.rng.standard_normal(shape)
+        )
+        x = x.astype(dtype)
+        if x.dtype.kind == "f":
+            x[self.rng.random(shape) < 0.1] = np.nan
+        return x
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("aggregate", ["SUM", "AVERAGE", "MIN", "MAX"])
+@pytest.mark.parametrize("targets", [1, 3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_regression_is_the_runtimes(transform, aggregate, targets, dtype):
+    forest = Forest("target", range(targets), positive=transform == "PROBIT")
+    options = {
+        **forest.attributes,
+        "aggregate_function": aggregate,
+        "n_targets": targets,
+        "post_transform": transform,
+    }
+    options["base_values"] = (forest.rng.random(targets) * 0.2).tolist()
+    for count in (1, 20):
+        x = forest.rows(count, dtype)
+        got, want = (
+            run("TreeEnsembleRegressor", x, domain=ML, opset=3, **options) for run in (run_cpu, run_ort)
+        )
+        tolerance = 2e-3 if transform == "PROBIT" else 1e-4
+        assert_same(got, want, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("classes", [2, 3, 4])
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("labels", ["strings", "int64s"])
+def test_classification_is_the_runtimes(transform, classes, positive, labels):
+    forest = Forest("class", range(classes), positive=positive or transform == "PROBIT")
+    options = {**forest.attributes, "post_transform": transform}
+    options[f"classlabels_{labels}"] = (
+        [f"c{i}" for i in range(classes)] if labels == "strings" else [7, 5, 3, 1][:classes]
+    )
+    if classes > 2:
+        options["base_values"] = (forest.rng.random(classes) * 0.2).tolist()
+    x = forest.rows(20, forest.rng.choice([np.float32, np.float64, np.int64, np.int32]))
+    got, want = (
+        run("TreeEnsembleClassifier", x, domain=ML, opset=3, outputs=2, **options)
+        for run in (run_cpu, run_ort)
+    )
+    tolerance = 2e-3 if transform == "PROBIT" else 1e-4  # which in float32 cancels near 0.5
+    assert_same(got[1], want[1], rtol=tolerance, atol=tolerance)
+    if classes == 2:  # where ONNX Runtime names the second class whenever its score is above 0
+        raw = run_ort(
+            "TreeEnsembleClassifier", x, domain=ML, opset=3, outputs=2, **options | {"post_transform": "NONE"}
+        )
+        want = (np.array(options[f"classlabels_{labels}"])[raw[1].argmax(1)], want[1])
+    assert got[0].tolist() == want[0].tolist()
+
+
+@pytest.mark.parametrize("transform", [name for name in TRANSFORMS if name != "PROBIT"])
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("base", [None, [0.1]])
+@pytest.mark.parametrize("voted", [0, 1])
+def test_two_classes_may_share_one_score(transform, positive, base, voted):
+    forest = Forest("class", [voted], positive=positive)
+    options = {**forest.attributes, "post_transform": transform, "classlabels_strings": ["no", "yes"]}
+    if base and voted == 0:
+        options["base_values"] = base
+    x = forest.rows(20, np.float32)
+    got, want = (
+        run("TreeEnsembleClassifier", x, domain=ML, opset=3, outputs=2, **options)
+        for run in (run_cpu, run_ort)
+    )
+    assert_same(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_doubles_are_compared_as_doubles():
+    step = 0.1 + 1e-12
+    options = {
+        "nodes_nodeids": [0, 1, 2],
+        "nodes_treeids": [0, 0, 0],
+        "nodes_featureids": [0, 0, 0],
+        "nodes_values_as_tensor": np.array([0.1, 0, 0]),
+        "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+        "nodes_truenodeids": [1, 0, 0],
+        "nodes_falsenodeids": [2, 0, 0],
+        "target_treeids": [0, 0],
+        "target_nodeids": [1, 2],
+        "target_ids": [0, 0],
+        "target_weights_as_tensor": np.array([1.0, 2.0]),
+    }
+    got = run_cpu("TreeEnsembleRegressor", np.array([[0.1], [step]]), domain=ML, opset=3, **options)
+    assert got.tolist() == [[1.0], [2.0]]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_sets_of_members(dtype):
+    options = {
+        "n_targets": 1,
+        "aggregate_function": 1,
+        "tree_roots": [0],
+        "nodes_featureids": [0, 1, 0],
+        "nodes_splits": np.array([1.5, 0, 0], dtype),
+        "nodes_modes": np.array([0, 6, 6], np.uint8),
+        "nodes_truenodeids": [1, 0, 2],
+        "nodes_falsenodeids": [2, 1, 3],
+        "nodes_trueleafs": [0, 1, 1],
+        "nodes_falseleafs": [0, 1, 1],
+        "leaf_targetids": [0, 0, 0, 0],
+        "leaf_weights": np.array([1, 10, 100, 1000], dtype),
+        "membership_values": np.array([1.5, 2, np.nan, 7, np.nan], dtype),
+    }
+    x = np.array([[1, 2], [1, 3], [7, 0], [8, 0], [1.5, 1.5], [np.nan, 0]], dtype)
+    got = run_cpu("TreeEnsemble", x, domain=ML, opset=5, **options)
+    assert got.ravel().tolist() == [1, 10, 100, 1000, 1, 1000]
+    assert_same(got, run_reference("TreeEnsemble", x, domain=ML, opset=5, **options))
+
+
+def small(**changes):
+    tree = {
+        "nodes_nodeids": [0, 1],
+        "nodes_treeids": [0, 0],
+        "nodes_featureids": [2, 0],
+        "nodes_values": [0.5, 0.5],
+        "nodes_modes": ["BRANCH_LEQ", "LEAF"],
+        "nodes_truenodeids": [1, 0],
+        "nodes_falsenodeids": [1, 0],
+        "target_treeids": [0],
+        "target_nodeids": [1],
+        "target_ids": [0],
+        "target_weights": [1.0],
+    }
+    return node_spec(
+        "TreeEnsembleRegressor", np.zeros((1, 3), np.float32), domain=ML, opset=3, **tree | changes
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"nodes_modes": ["BRANCH_LEQ", "BRANCH_LT"], "nodes_truenodeids": [1, 1]}, "cycle"),
+        (
+            {
+                "nodes_nodeids": [0, 1, 2],
+                "nodes_treeids": [0, 0, 0],
+                "nodes_featureids": [0, 0, 0],
+                "nodes_values": [0.5, 0.5, 0.5],
+                "nodes_modes": ["BRANCH_LEQ", "BRANCH_LT", "LEAF"],
+                "nodes_truenodeids": [1, 1, 0],
+                "nodes_falsenodeids": [2, 2, 0],
+            },
+            "cycle",
+        ),
+        ({"nodes_truenodeids": [7, 0]}, "not among the 2 nodes"),
+        ({"nodes_modes": ["BRANCH", "LEAF"]}, "node mode 'BRANCH'"),
+        ({"target_nodeids": [9]}, "no tree has"),
+        ({"target_ids": [3]}, "target 3 of 1"),
+        ({"post_transform": "CUBE"}, "post_transform 'CUBE'"),
+    ],
+)
+def test_a_broken_tree_is_refused_before_it_runs(changes, message):
+    with pytest.raises(InvalidGraphError, match=message):
+        kernel_of(small(**changes))
+
+
+def test_too_few_features_are_an_error():
+    with pytest.raises(KernelError, match="compare 3 features"):
+        kernel_of(small()).run(np.zeros((1, 2), np.float32))

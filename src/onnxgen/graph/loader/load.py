@@ -26,6 +26,7 @@ from onnxgen.graph.loader.source import ModelSource, Source, read_source
 from onnxgen.graph.loader.take_tensors import Tensors, put_back, take_tensors
 from onnxgen.graph.loader.text import check_text
 from onnxgen.graph.loader.versions import check_versions
+from onnxgen.graph.loader.walk import proto_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,9 @@ def _legal_model(source: Source, keep_function: Callable[[str, str], bool]) -> i
 def _convert(
     proto: onnx.ModelProto, tensors: Tensors, maps: Mapping[str, ValueType], origin: str
 ) -> ir.Model:
+    proto.ClearField("configuration")  # how to spread a model over devices is not for one process
+    for node in proto_nodes(proto):
+        node.ClearField("device_configurations")
     try:
         model = ir.from_proto(proto)
     except (ir.serde.SerdeError, ValueError, TypeError, KeyError, NotImplementedError) as cause:

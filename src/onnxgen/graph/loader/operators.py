@@ -6,6 +6,7 @@ from typing import Any
 
 import onnx
 import onnx.defs
+import onnx_ir as ir
 
 from onnxgen.foundations.suggest import did_you_mean
 from onnxgen.graph.ir.schemas import newest_opset, schema
@@ -21,6 +22,17 @@ _MESSAGES = {
     onnx.AttributeProto.SPARSE_TENSOR: "sparse_tensor",
     onnx.AttributeProto.TYPE_PROTO: "tp",
 }
+
+_ELEMENT_TYPES = {
+    "to": {"Cast"},
+    "dtype": {"Bernoulli", "EyeLike", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
+              "RandomUniformLike", "SequenceEmpty"},
+    "output_dtype": {"QuantizeLinear", "DequantizeLinear"},
+    "output_datatype": {"BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix"},
+}  # fmt: skip
+"""Attributes that are element types, and whose."""
+
+_KNOWN_TYPES = frozenset(dtype.value for dtype in ir.DataType)
 
 _Option = onnx.defs.OpSchema.FormalParameterOption
 
@@ -116,6 +128,12 @@ def _check_against(node: onnx.NodeProto, known: onnx.defs.OpSchema, defects: Def
         if attribute.type and attribute.type != int(expected):
             found = f"is of kind {_kind_name(attribute.type)}"
             defects.add(f"attribute {name!r} of {label} {found}, expected {expected.name}")
+        elif (
+            known.name in _ELEMENT_TYPES.get(name, ())
+            and expected.name == "INT"
+            and attribute.i not in _KNOWN_TYPES
+        ):
+            defects.add(f"attribute {name!r} of {label} is {attribute.i}, which is no element type")
     missing = [name for name, a in known.attributes.items() if a.required and name not in given]
     if missing:
         defects.add(f"{label} has no attribute {' or '.join(map(repr, missing))}, which it must have")

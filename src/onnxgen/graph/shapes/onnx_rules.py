@@ -1,4 +1,7 @@
-"""onnx's own inference, one node at a time: the last resort."""
+"""onnx's own inference, one node at a time: the last resort, for operators that no rule knows.
+
+It is not asked about anything else: it is C++ that trusts its input, and strange attributes make it crash.
+"""
 
 from __future__ import annotations
 
@@ -27,20 +30,22 @@ def infer_by_onnx(context: Context, node: ir.Node, opset: int) -> bool:
         for attribute in node.attributes.values()
     ):
         return False
-    proto = ir.to_proto(node)
-    types = {value.name: _type_proto(value) for value in node.inputs if value is not None and value.name}
-    data = {
-        value.name: ir.to_proto(value.const_value)
-        for value in node.inputs
-        if value is not None
-        and value.name
-        and value.const_value is not None
-        and value.const_value.nbytes <= _MOST_BYTES
-    }
-    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in context.opset_imports.items()]
     try:
+        proto = ir.to_proto(node)
+        types = {value.name: _type_proto(value) for value in node.inputs if value is not None and value.name}
+        data = {
+            value.name: ir.to_proto(value.const_value)
+            for value in node.inputs
+            if value is not None
+            and value.name
+            and value.const_value is not None
+            and value.const_value.nbytes <= _MOST_BYTES
+        }
+        imports = [
+            onnx.helper.make_opsetid(domain, version) for domain, version in context.opset_imports.items()
+        ]
         found = onnx.shape_inference.infer_node_outputs(definition, proto, types, data, opset_imports=imports)
-    except Exception:  # noqa: BLE001 - whatever it is, onnx cannot say
+    except Exception:  # noqa: BLE001 - whatever it is, onnx or its protobuf cannot say it
         return False
     for value in node.outputs:
         if value.name in found:

@@ -5,14 +5,12 @@ import sys
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from foreign_array import ForeignArray
 from onnxgen.errors import CapabilityError
 from onnxgen.foundations import dlpack_abi as abi
 from onnxgen.foundations.dlpack import from_dlpack, to_dlpack
-from onnxgen.foundations.packed_bits import pack, unpack
+from onnxgen.foundations.packed_bits import pack
 
 NUMPY = [
     "int8",
@@ -272,14 +270,6 @@ def test_read_only_arrays_are_lent_as_such_or_not_at_all():
 def test_what_cannot_be_lent_says_why(array, how, message):
     with pytest.raises(BufferError, match=message):
         to_dlpack(array, **how)
-
-
-@given(st.lists(st.integers(0, 15)), st.sampled_from([1, 2, 4]))
-def test_packing_is_undone_by_unpacking(values, width):
-    bits = np.array(values, np.uint8) & (2**width - 1)
-    packed = pack(bits, width)
-    assert packed.size == -(-len(values) * width // 8)
-    np.testing.assert_array_equal(unpack(packed, width, len(values)), bits)
 
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")

@@ -42,7 +42,7 @@ def host_array(value: Any, what: str) -> np.ndarray:
 def array_of(value: Any, dtype: ir.DataType, what: str) -> np.ndarray:
     """A Python scalar or nested list as an array of that element type.
 
-    Integers may become floats; whatever would lose its value, as 1.5 for an integer or 300 for ``uint8``, does not.
+    Integers may become floats; whatever would lose its value, as 1.5 for an integer, 300 for ``uint8`` or 1e39 for ``float``, does not.
 
     Raises:
         FeedError: the values do not fit, or the lists are not a rectangle.
@@ -50,19 +50,18 @@ def array_of(value: Any, dtype: ir.DataType, what: str) -> np.ndarray:
     try:
         if dtype is ir.DataType.STRING:
             return _strings(np.asarray(value, dtype=object), what)
-        found = np.asarray(value)
-        target = numpy_dtype(dtype)
+        found, target = np.asarray(value), numpy_dtype(dtype)
         if found.size == 0:
-            return found.astype(target)
-        array = np.asarray(value, dtype=target) if found.dtype.kind in "biufc" else found.astype(target)
-    except (ValueError, TypeError, OverflowError) as cause:
+            return np.empty(found.shape, target)
+        if _fits(found.dtype, target):
+            with np.errstate(over="raise", under="ignore", invalid="ignore"):
+                return np.asarray(value, dtype=target)
+    except (ValueError, TypeError, ArithmeticError) as cause:
         raise FeedError(f"{what}: {_short(value)} is not {type_name(dtype)}: {cause}") from cause
-    if found.dtype.kind not in "biufc" or not _fits(found.dtype, target):
-        raise FeedError(
-            f"{what}: expected values of {type_name(dtype)}, found a list of {found.dtype}; convert it yourself if "
-            "what gets lost does not matter"
-        )
-    return array
+    raise FeedError(
+        f"{what}: expected values of {type_name(dtype)}, found a list of {found.dtype}; convert it yourself if "
+        "what gets lost does not matter"
+    )
 
 
 def default_dtype(value: Any) -> ir.DataType:
@@ -100,7 +99,7 @@ def _fits(found: np.dtype, target: np.dtype) -> bool:
         return found.kind == "b"
     if target.kind in "iu" or "int" in target.name:
         return found.kind in "biu"
-    return found.kind in "biuf" or target.kind == "c"
+    return found.kind in "biuf" or (found.kind == "c" and target.kind == "c")
 
 
 def _strings(array: np.ndarray, what: str) -> np.ndarray:

@@ -33,7 +33,7 @@ class InputPort:
         kind: Its type. Symbols force nothing, neither equal sizes nor names; an unknown rank takes every rank.
     """
 
-    __slots__ = ("_dtype", "_shape", "kind", "name")
+    __slots__ = ("_dtype", "_taken", "kind", "name")
 
     def __init__(self, name: str, kind: ValueType) -> None:
         self.name = name
@@ -41,7 +41,7 @@ class InputPort:
         known = isinstance(kind, TensorType) and kind.dtype not in (ir.DataType.STRING, ir.DataType.UNDEFINED)
         # the quick way: arrays that can be passed on once their shape is right
         self._dtype = numpy_dtype(kind.dtype) if known and isinstance(kind, TensorType) else None
-        self._shape = kind.shape if isinstance(kind, TensorType) else None
+        self._taken: tuple[int, ...] | None = None
 
     @property
     def is_optional(self) -> bool:
@@ -56,9 +56,12 @@ class InputPort:
         """
         # types are compared with what may not be None: NumPy takes None for float64
         if self._dtype is not None and type(value) is np.ndarray and value.dtype == self._dtype:
-            if value.shape == self._shape:
+            if value.shape == self._taken:  # as the last time
                 return value
-            return _fitting(value, cast("TensorType", self.kind), f"input {self.name!r}")
+            array = _fitting(value, cast("TensorType", self.kind), f"input {self.name!r}")
+            if array is value:
+                self._taken = value.shape
+            return array
         return _converted(value, self.kind, f"input {self.name!r}")
 
 

@@ -249,11 +249,11 @@ class InferenceSession:
 def _stop(options: Any) -> Callable[[], bool]:
     if not isinstance(options, RunOptions):
         raise ConfigError(f"run_options is a RunOptions, found {type(options).__name__}")
-    return lambda: options.terminate
+    return options.reader("terminate")
 
 
 def _mapping(feeds: Any) -> Mapping[str, Any]:
-    if not isinstance(feeds, Mapping):
+    if type(feeds) is not dict and not isinstance(feeds, Mapping):
         raise FeedError(f"feeds are a dictionary from input names to values, found {type(feeds).__name__}")
     return feeds
 

@@ -19,18 +19,19 @@ class SessionLog:
     """
 
     def __init__(self, options: SessionOptions) -> None:
-        self._options = options
+        self._id = options.logid
+        self._least = _LEVELS.get(options.log_severity_level, 0)
 
     def wanted(self, level: int, run_options: RunOptions | None = None) -> bool:
         """Whether a message of that level would be heard."""
-        severity = self._options.log_severity_level
-        if run_options is not None and run_options.log_severity_level >= 0:
-            severity = run_options.log_severity_level
-        return level >= _LEVELS.get(severity, 0) and _LOGGER.isEnabledFor(level)
+        if not _LOGGER.isEnabledFor(level):
+            return False
+        asked = -1 if run_options is None else run_options.log_severity_level
+        return level >= _LEVELS.get(asked, self._least)
 
     def say(self, level: int, message: str, *args: object, run_options: RunOptions | None = None) -> None:
         """Log a message, with the ids of the session and the run before it."""
         if self.wanted(level, run_options):
-            ids = [self._options.logid, run_options.logid if run_options is not None else ""]
+            ids = [self._id, run_options.logid if run_options is not None else ""]
             prefix = "".join(f"[{name}] " for name in ids if name)
             _LOGGER.log(level, f"%s{message}", prefix, *args)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from onnxgen.errors import ConfigError
@@ -45,6 +46,11 @@ class StrictAttributes:
         if name in values:
             return values[name]
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{did_you_mean(name, values)}")
+
+    def reader(self, name: str) -> Callable[[], Any]:
+        """A quick way to ask for an attribute again and again."""
+        values: dict[str, Any] = object.__getattribute__(self, "_values")
+        return partial(values.__getitem__, name)
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self._values})

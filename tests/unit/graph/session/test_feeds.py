@@ -1,7 +1,11 @@
+from functools import cache
+
 import ml_dtypes
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from graph_models import identity, model
@@ -303,3 +307,35 @@ def test_maps_are_dictionaries():
     assert "keys of string, found 1" in refusal(run, {"x": {1: 2.5}})
     assert "key 'a'" in refusal(run, {"x": {"a": "text"}})
     assert "a dictionary" in refusal(run, {"x": [1.0]})
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.complex_numbers()
+    | st.builds(object)
+    | st.builds(
+        lambda name, shape: np.zeros(shape).astype(name),
+        st.sampled_from(["f4", ">f4", "i8", "O", "U3", "S3", "M8[s]", "V8", "?", "c8", "f4,i4", ml_dtypes.bfloat16]),
+        st.lists(st.integers(0, 3), max_size=3),
+    ),
+    lambda inner: st.lists(inner, max_size=3) | st.tuples(inner) | st.dictionaries(st.text() | st.integers(), inner, max_size=2),
+    max_leaves=6,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "kind", ["float[N, 2]", "int4[N]", "string", "bool[1]", "seq(float[N])", "optional(float[N])"]
+)
+@given(value=VALUES)
+@settings(max_examples=60, deadline=None)
+def test_any_value_fits_or_is_a_feed_error(kind, value):
+    run = _session_for(kind)
+    try:
+        (port,) = run.get_inputs()
+        run.run(None, {port.name: value})
+    except FeedError as error:
+        assert "'x'" in str(error)
+
+
+@cache
+def _session_for(kind):
+    return session(identity(kind, opset=24))

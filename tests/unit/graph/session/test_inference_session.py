@@ -302,3 +302,23 @@ def test_severities_and_ids_of_messages(caplog):
     caplog.clear()
     InferenceSession(model(TWO), SessionOptions(log_severity_level=2))
     assert caplog.text == ""
+
+
+@pytest.mark.parametrize(
+    ("labels", "key"), [("classlabels_int64s = [10, 20]", 7), ('classlabels_strings = ["a", "b"]', 8)]
+)
+def test_lists_of_dictionaries_come_out_as_from_onnx_runtime(labels, key):
+    proto = model(
+        f"g (float[N, 2] x) => (z) {{ z = ai.onnx.ml.ZipMap <{labels}> (x) }}",
+        ir=8,
+        domains=', "ai.onnx.ml" : 1',
+    )
+    value = onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [])
+    kind = onnx.helper.make_sequence_type_proto(onnx.helper.make_map_type_proto(key, value))
+    proto.graph.output[0].type.CopyFrom(kind)
+    mine, other = InferenceSession(proto), onnxruntime.InferenceSession(proto.SerializeToString())
+    assert mine.get_outputs()[0].type == other.get_outputs()[0].type
+    x = np.array([[0.25, 0.75], [1, 0]], np.float32)
+    assert mine.run(None, {"x": x}) == other.run(None, {"x": x})
+    (value,) = mine.run_with_ort_values(None, {"x": x})
+    assert value.data_type() == other.get_outputs()[0].type

@@ -132,6 +132,17 @@ def test_types_without_a_numpy_form_are_bound_by_their_number():
     assert binding.get_outputs()[0].shape() == [0]
 
 
+def test_an_output_may_take_its_inputs_memory():
+    session = InferenceSession(model("g (float[N] x) => (float[N] y) { a = Neg(x) \n y = Mul(a, x) }"))
+    value = OrtValue.ortvalue_from_numpy(np.array([1, -2], np.float32))
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("x", value)
+    binding.bind_ortvalue_output("y", value)
+    for expected in ([-1, -4], [-1, -16], [-1, -256], [-1, -65536]):
+        session.run_with_iobinding(binding)
+        assert value.numpy().tolist() == expected
+
+
 def test_sequences_are_bound_as_lists():
     session = InferenceSession(identity("seq(float[N])", opset=17))
     binding = session.io_binding()

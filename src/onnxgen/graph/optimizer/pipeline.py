@@ -19,6 +19,7 @@ from onnxgen.graph.optimizer.passes.attention import ATTENTION
 from onnxgen.graph.optimizer.passes.bias_gelu import BIAS_GELU
 from onnxgen.graph.optimizer.passes.casts import CASTS
 from onnxgen.graph.optimizer.passes.constant_folding import CONSTANT_FOLDING
+from onnxgen.graph.optimizer.passes.constant_shapes import CONSTANT_SHAPES
 from onnxgen.graph.optimizer.passes.conv_weights import CONV_WEIGHTS
 from onnxgen.graph.optimizer.passes.dead_code import DEAD_CODE
 from onnxgen.graph.optimizer.passes.duplicate_code import DUPLICATE_CODE
@@ -45,6 +46,7 @@ CLEAN_UP = (
     CONSTANT_FOLDING,
     REMOVE_NO_OPS,
     CASTS,
+    CONSTANT_SHAPES,
     RESHAPES,
     TRANSPOSES,
     SLICES,

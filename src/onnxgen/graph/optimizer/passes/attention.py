@@ -28,7 +28,7 @@ _SWAP = (0, 2, 1, 3)
 def attention(node: ir.Node, context: Context) -> Iterator[Edit]:
     """``softmax(q @ k * scale + mask) @ v``."""
     form = find(node, context.opset())
-    if form is None or not is_real(form.q) or context.opset() < 13:
+    if form is None or not is_real(form.q) or context.opset() < 15:  # before, Shape has no start
         return
     if context.opset() >= 23:
         yield _standard(form, node, context)

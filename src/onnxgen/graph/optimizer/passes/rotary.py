@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import onnx_ir as ir
 
+from onnxgen.graph.ir.types import Shape
 from onnxgen.graph.optimizer.base import rewriting
 from onnxgen.graph.optimizer.context import Context
 from onnxgen.graph.optimizer.edit import Edit
@@ -39,8 +40,8 @@ _Halve = Callable[[Edit], ir.Value]
 
 
 def rotary(node: ir.Node, context: Context) -> Iterator[Edit]:
-    """Of rank 4 ``[batch, heads, seq, head_dim]``: with tables and positions, or from opset 23 on with the angles' values."""
-    if context.opset() < 13:
+    """Of rank 4 ``[batch, heads, seq, head_dim]``: with tables and positions, or with the angles' values."""
+    if context.opset() < 15:  # before, Shape has no start and end
         return
     for match in matches(_EMBEDDED, node.outputs[0]):
         x, width = match["x"], static_dim(match["x"], -1)
@@ -82,12 +83,50 @@ def _with_values(
     halves, shape = [_halved(cos), _halved(sin)], dims(x)
     assert shape is not None
     wanted = (shape[0], shape[2])
-    fits = None not in wanted and all((dims(value) or ())[:-1] == wanted for value in (cos, sin))
-    if context.opset() < 23 or None in halves or not fits:
+    # One row of angles for all sequences, or one for each.
+    forms = {(dims(value) or ())[:-1] for value in (cos, sin)}
+    if None in halves or None in wanted or len(forms) != 1 or not forms <= {wanted, (1, wanted[1])}:
         return
-    edit = Edit(context, node, rotary_embeddings_fused=1)
-    values = [half(edit) for half in halves if half is not None]
-    yield edit.replace(node.outputs[0], edit.op("RotaryEmbedding", x, *values))
+    spread = forms != {wanted}
+    for is_standard in (True, False):
+        if is_standard and context.opset() < 23:
+            continue
+        edit = Edit(context, node, rotary_embeddings_fused=1)
+        values = [half(edit) for half in halves if half is not None]
+        if is_standard:
+            if spread:
+                values = [_spread(edit, value, x, (*wanted, static_dim(value, -1))) for value in values]
+            yield edit.replace(node.outputs[0], edit.op("RotaryEmbedding", x, *values))
+        else:
+            tables = [_as_table(edit, value) for value in values]
+            positions = _row_numbers(edit, values[0])
+            positions = _spread(edit, positions, x, wanted) if spread else positions
+            y = edit.op("RotaryEmbedding", x, positions, *tables, domain=MICROSOFT)
+            yield edit.replace(node.outputs[0], y)
+
+
+def _as_table(edit: Edit, value: ir.Value) -> ir.Value:
+    """``[batch, seq, width]`` as ``[batch * seq, width]``."""
+    width = static_dim(value, -1) or 0
+    shape = (None, width)
+    return edit.op("Reshape", value, np.asarray((-1, width)), dtype=dtype(value), shape=shape)
+
+
+def _row_numbers(edit: Edit, value: ir.Value) -> ir.Value:
+    """``[batch, seq]``: which row of that table is whose."""
+    integers = ir.DataType.INT64
+    sizes = edit.op("Shape", value, end=2, dtype=integers, shape=(2,))
+    count = edit.op("ReduceProd", sizes, keepdims=0, dtype=integers, shape=())
+    numbers = edit.op("Range", np.asarray(0), count, np.asarray(1), dtype=integers, shape=(None,))
+    return edit.op("Reshape", numbers, sizes, dtype=integers, shape=(dims(value) or ())[:2])
+
+
+def _spread(edit: Edit, value: ir.Value, x: ir.Value, shape: Shape) -> ir.Value:
+    """The value once for each sequence of the batch of x."""
+    batch = edit.op("Shape", x, end=1, dtype=ir.DataType.INT64, shape=(1,))
+    ones = np.ones(len(shape) - 1, np.int64)
+    target = edit.op("Concat", batch, ones, axis=0, dtype=ir.DataType.INT64, shape=(len(shape),))
+    return edit.op("Expand", value, target, dtype=dtype(value), shape=shape)
 
 
 def _half_of(value: ir.Value) -> tuple[ir.Value, int] | None:

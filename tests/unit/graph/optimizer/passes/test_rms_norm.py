@@ -69,8 +69,6 @@ def test_half_floats_normalized_in_float():
         text(end="y = Mul(n, a)"),
         text(end="k = Mul(n, g) y = Mul(k, s)"),
         text().replace("s = Pow(x, p)", "z = Neg(x) s = Pow(z, p)"),
-        text().replace("(float[N, 3, 4] y)", "(float[N, 3, 4] y, float[N, 3, 4] n)"),
-        text().replace("N, 3, 4] x", "N, 3, 1] x"),
         text()
         .replace("half = {-0.5}", "half = {-0.4}")
         .replace("t = Sqrt(a) n = Div(x, t)", "r = Pow(a, half) n = Mul(x, r)"),
@@ -79,3 +77,36 @@ def test_half_floats_normalized_in_float():
 )
 def test_what_only_looks_alike_stays(changed):
     check(changed, RMS_NORM, None)
+
+
+def test_without_a_scale_it_is_one_of_ones():
+    check(
+        text(end="y = Neg(n)"),
+        RMS_NORM,
+        [
+            "t0 = SimplifiedLayerNormalization(x, [1.0, 1.0, 1.0, 1.0]) {axis=-1, epsilon=1e-06}",
+            "y = Neg(t0)",
+        ],
+    )
+
+
+def test_the_scale_stays_outside_where_others_use_what_it_scales():
+    check(
+        text().replace("(float[N, 3, 4] y)", "(float[N, 3, 4] y, float[N, 3, 4] n)"),
+        RMS_NORM,
+        [
+            "n = SimplifiedLayerNormalization(x, [1.0, 1.0, 1.0, 1.0]) {axis=-1, epsilon=1e-06}",
+            "y = Mul([1.0, 2.0, 3.0, 4.0], n)",
+        ],
+    )
+
+
+def test_the_scale_stays_outside_where_it_widens_the_shape():
+    check(
+        text().replace("N, 3, 4] x", "N, 3, 1] x"),
+        RMS_NORM,
+        [
+            "t0 = SimplifiedLayerNormalization(x, [1.0]) {axis=-1, epsilon=1e-06}",
+            "y = Mul([1.0, 2.0, 3.0, 4.0], t0)",
+        ],
+    )

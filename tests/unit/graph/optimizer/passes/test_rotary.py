@@ -2,7 +2,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from graph_passes import anything_runs, apply, check_integrity, feeds_of, listing, parse, run, same
+from graph_passes import apply, check_integrity, feeds_of, listing, parse, run, same
 from onnxgen.graph.optimizer.passes.dead_code import DEAD_CODE
 from onnxgen.graph.optimizer.passes.rotary import ROTARY
 from onnxgen.graph.shapes import infer_shapes
@@ -91,5 +91,25 @@ def test_what_only_looks_alike_stays(text):
     assert apply(parse(text, 23), ROTARY) == ""
 
 
-def test_before_opset_23_computed_angles_stay():
-    assert apply(parse(with_angles(), 21), ROTARY, anything_runs) == ""
+@pytest.mark.parametrize("opset", [17, 23])
+@pytest.mark.parametrize("batch", ["B", "1"])
+def test_angles_as_tables_of_their_own(opset, batch):
+    """Before opset 23 the operator wants tables and positions; one row of angles may be for all sequences."""
+    model = parse(
+        with_angles("l = Slice(x, zero, two, three) h = Slice(x, two, max, last)").replace(
+            "float[B, S, 2] f", f"float[{batch}, S, 2] f"
+        ),
+        opset,
+    )
+    feeds = feeds_of(model, np.random.default_rng())
+    before = run(model, feeds)
+    assert apply(model, ROTARY) == "1 rotary embeddings fused"
+    check_integrity(model)
+    same(before, run(model, feeds), 1e-6)
+    assert [node.domain for node in model.graph if node.op_type == "RotaryEmbedding"] == [
+        "" if opset == 23 else "com.microsoft"
+    ]
+
+
+def test_without_a_provider_it_stays():
+    assert apply(parse(with_angles(), 23), ROTARY, lambda node: node.op_type != "RotaryEmbedding") == ""

@@ -115,7 +115,7 @@ class Inputs:
         return array
 
     def _plain(self, value: Any, index: int, bound: dict[str, ir.DataType]) -> Any:
-        allowed = self._allowed.get(self._parameter(index), ())
+        allowed = self._allowed.get(self._parameter(index).partition("#")[0], ())
         if isinstance(value, list | tuple) and self._is_sequence(cast("list[Any]", value), allowed):
             return [self._own(item, index) for item in cast("list[Any]", value)]
         dtype = bound.get(self._parameter(index))

@@ -13,7 +13,6 @@ from onnxgen.graph.loader.walk import graphs
 
 _FROM_ATTRIBUTE: Mapping[str, Callable[[Any], ir.TensorProtocol]] = {
     "value": lambda tensor: tensor,
-    "sparse_value": lambda tensor: tensor,  # made dense when it was read
     "value_float": lambda number: ir.Tensor(np.array(number, np.float32)),
     "value_floats": lambda numbers: ir.Tensor(np.array(numbers, np.float32)),
     "value_int": lambda number: ir.Tensor(np.array(number, np.int64)),

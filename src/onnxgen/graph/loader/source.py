@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx
+import onnx.parser
 import onnx.serialization
 import onnx_ir as ir
 from google.protobuf.message import DecodeError, EncodeError
@@ -77,6 +78,8 @@ def _parse_file(path: Path) -> onnx.ModelProto:
     if encoding in (None, "protobuf"):
         return _parse(path.read_bytes(), str(path))
     try:
+        if encoding == "onnxtxt":
+            return onnx.parser.parse_model(path.read_text(encoding="utf-8"))
         return onnx.load(path, format=encoding, load_external_data=False)
     except Exception as cause:  # each of the text parsers has errors of its own
         raise ModelFileError(f"{path} cannot be read as {encoding}: {cause}") from cause

@@ -81,6 +81,8 @@ def _sparse(model: onnx.ModelProto) -> Iterator[tuple[onnx.SparseTensorProto, on
     for attribute in _attributes(model):
         if attribute.type == onnx.AttributeProto.SPARSE_TENSOR:
             attribute.type = onnx.AttributeProto.TENSOR
+            if attribute.name == "sparse_value":  # of a Constant, whose dense values have another name
+                attribute.name = "value"
             yield attribute.sparse_tensor, attribute.t
         if attribute.type == onnx.AttributeProto.SPARSE_TENSORS:
             attribute.type = onnx.AttributeProto.TENSORS

@@ -79,8 +79,9 @@ def read_dims(stored: Iterable[int]) -> tuple[int, ...]:
 
 
 def num_bytes(dtype: ir.DataType, dims: tuple[int, ...]) -> int:
-    """Bytes of a tensor's elements as files store them: types below a byte share bytes."""
-    return (math.prod(dims) * dtype.bitwidth + 7) // 8
+    """Bytes of a tensor's elements as files store them: types below a byte share bytes; strings count as pointers."""
+    bits = 64 if dtype is _DataType.STRING else dtype.bitwidth
+    return (math.prod(dims) * bits + 7) // 8
 
 
 def _embedded(proto: onnx.TensorProto, dtype: ir.DataType, dims: tuple[int, ...]) -> np.ndarray:

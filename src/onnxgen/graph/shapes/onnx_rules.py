@@ -67,4 +67,4 @@ def _fill(context: Context, value: ir.Value, found: onnx.TypeProto) -> None:
     if value.type is None:
         value.type = inferred.type
     if value.shape is None and inferred.shape is not None:
-        value.shape = context.name_anonymous_dims_in_shape(inferred.shape)
+        context.set_shape(value, inferred.shape)

@@ -13,6 +13,9 @@ from onnxgen.graph.shapes.expressions import symbols_in
 _NAMES_NOTHING = re.compile(r"[^\w]*|-?\d+|unk|unknown|none|null|dynamic|any", re.IGNORECASE)
 """Names that exporters write where they know nothing: two of them do not mean the same size."""
 
+_MINTED = re.compile(r"_d\d+")
+"""Names that inference gives to dimensions that it finds."""
+
 _FUNCTIONS = frozenset({"max", "min", "mod", "floor", "sqrt", "ceiling"})
 
 
@@ -49,7 +52,7 @@ class InputSymbols:
         base = re.sub(r"\W+", "_", wanted, flags=re.ASCII).strip("_") or "dim"
         base = f"_{base}" if base[0].isdigit() else base
         name, number = base, 0
-        while name in self.declared or not _is_plain(name):
+        while name in self.declared or not _is_plain(name) or _MINTED.fullmatch(name):
             number += 1
             name = f"{base}_{number}"
         self.declared[name] = declared

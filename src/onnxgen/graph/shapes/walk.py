@@ -99,7 +99,7 @@ class Walk:
                 infer_control_flow(self.context, node, self.graph, settle=self._visits_left > 0)
                 return True
             self._infer_inner_graphs(node)
-            rule = self._rule(node, opset)
+            rule = self.rule(node, opset)
             if rule is None:
                 return infer_by_onnx(self.context, node, opset)
             rule(self.context, node)
@@ -107,11 +107,10 @@ class Walk:
                 self.context.lend(node.outputs[0], tensor)
         except Exception as error:  # noqa: BLE001 - a failure of a rule, whatever it is, is a gap in what is known
             self._failures[node] = f"{node.op_type} {node.name or ''}: {error}"
-        if not all(is_resolved(value) for value in node.outputs if value.name):
-            infer_by_onnx(self.context, node, opset)
         return True
 
-    def _rule(self, node: ir.Node, opset: int) -> Rule | None:
+    def rule(self, node: ir.Node, opset: int) -> Rule | None:
+        """The best rule for a node of that opset; None where there is none."""
         domain = normal_domain(node.domain)
         found = (
             (None if domain else old_rule(node.op_type, opset))
@@ -126,14 +125,17 @@ class Walk:
     def _infer_inner_graphs(self, node: ir.Node) -> None:
         for attribute in node.attributes.values():
             if attribute.type is ir.AttributeType.GRAPH:
-                self.graph(attribute.as_graph())
+                graph = attribute.as_graph()
+                for value in graph.inputs:
+                    self.symbols.rename(value)
+                self.graph(graph)
 
     def _keep_declared(self, values: Sequence[ir.Value]) -> None:
         for value in values:
             kind, shape = self._declared[value]
             if value.name and value.type is None and kind is not None:
-                value.type = kind
-                value.shape = None if shape is None else self.context.name_anonymous_dims_in_shape(shape)
+                value.type, value.shape = kind, shape
+                self.symbols.rename(value)
                 self._kept[value] = None
 
 

@@ -2,11 +2,13 @@ import subprocess
 import sys
 
 import numpy as np
+import onnx.defs
 import onnx_ir as ir
 import pytest
 
 from onnxgen.errors import InvalidGraphError
 from onnxgen.graph.shapes import infer_shapes
+from onnxgen.graph.shapes.walk import Walk
 from shape_checks import infer_text, shapes_of
 
 
@@ -211,3 +213,47 @@ def test_large_integer_tensors_are_data():
     big.const_value = ir.Tensor(np.arange(100_000), name="big")
     infer_shapes(model)
     assert shapes_of(model)["y"] == ("n",)
+
+
+WITHOUT_RULE = {
+    ("ai.onnx.ml", "ZipMap"),
+    ("ai.onnx.ml", "DictVectorizer"),
+    ("ai.onnx.preview.training", "Gradient"),
+}
+"""Maps have no type in the representation of graphs; Gradient names a graph to differentiate."""
+
+
+def test_every_version_of_every_operator_of_the_standard_has_a_rule():
+    model = ir.from_onnx_text(
+        '<ir_version: 10, opset_import: ["" : 17]> g (float[n] x) => (y) { y = Relu(x) }'
+    )
+    walk = Walk(model)
+    missing = set()
+    for schema in onnx.defs.get_all_schemas_with_history():
+        node = ir.Node(schema.domain, schema.name, [])
+        if not schema.deprecated and schema.name not in ("If", "Loop", "Scan"):
+            missing |= set() if walk.rule(node, schema.since_version) else {(schema.domain, schema.name)}
+    assert missing == WITHOUT_RULE
+
+
+@pytest.mark.parametrize("opset", [8, 17])
+@pytest.mark.parametrize("axis", [-(2**31), 2**63 - 1, 4])
+@pytest.mark.parametrize("op_type", ["LayerNormalization", "SimplifiedLayerNormalization"])
+def test_axes_that_do_not_exist_leave_a_gap(op_type, axis, opset):
+    shapes, report, _ = infer(
+        f"g (float[2, 3, n] x, float[n] w) => (y, m) {{ y, m = {op_type}<axis = {axis}>(x, w) }}", opset=opset
+    )
+    assert shapes["m"] is None
+    assert op_type in report.failures[0]
+
+
+def test_declared_dimensions_that_are_kept_can_be_computed_with():
+    model = ir.from_onnx_text(
+        """<ir_version: 10, opset_import: ["" : 17, "other" : 1]> g (float[n] x) => (y)
+        <float[1, 1, 1, 1] h> { h = other.Thing(x)  y = Relu(h) }"""
+    )
+    model.graph[0].outputs[0].shape = ir.Shape([-7, "9**9**9", "batch size", "n"])
+    infer_shapes(model)
+    shape = shapes_of(model)["y"]
+    assert all(isinstance(dim, str) and dim.isidentifier() for dim in shape)
+    assert shape[3] == "n" and len(set(shape)) == 4

@@ -49,6 +49,18 @@ def _skip_norm(context: Context, node: ir.Node) -> None:
         set_output(context, node, index, dims, ir.DataType.FLOAT if index in (1, 2) else data.dtype)
 
 
+def _layer_norm(context: Context, node: ir.Node) -> None:
+    """The norm, and the statistics that the attribute ``stash_type`` gives a type."""
+    data = required(node, 0)
+    shape, stash = sizes(data), ir.DataType(integer(node, "stash_type", ir.DataType.FLOAT))
+    statistics = None
+    if shape is not None:
+        axis = axis_in(integer(node, "axis", -1), len(shape))
+        statistics = [*shape[:axis], *[1] * (len(shape) - axis)]
+    for index, dims in enumerate((shape, statistics, statistics)):
+        set_output(context, node, index, dims, stash if index else data.dtype)
+
+
 def _expand_dims(context: Context, node: ir.Node) -> None:
     data = required(node, 0)
     shape, axis = sizes(data), constant(context, required(node, 1))
@@ -104,6 +116,9 @@ def _relative_position_bias(context: Context, node: ir.Node) -> None:
 RULES: Mapping[tuple[str, str], Rule] = {
     **{(_MS, name): _like(0) for name in _LIKE_FIRST.split()},
     **{("", name): _like(0) for name in _LIKE_FIRST_ONCE_STANDARD.split()},
+    (_MS, "LayerNormalization"): _layer_norm,
+    # ONNX Runtime's optimizer writes this one into the standard's domain
+    **{(domain, "SimplifiedLayerNormalization"): _layer_norm for domain in ("", _MS)},
     (_MS, "SkipLayerNormalization"): _skip_norm,
     (_MS, "SkipSimplifiedLayerNormalization"): _skip_norm,
     (_MS, "NGramRepeatBlock"): _like(1),

@@ -29,6 +29,8 @@ def old_rule(op_type: str, opset: int) -> Rule | None:
         return _like_first
     if opset < 7 and op_type in _LOGIC:
         return _like_first_as_bool
+    if opset < 7 and op_type == "Dropout":
+        return _dropout
     if opset < 5 and op_type == "Reshape":
         return _reshape
     if opset < 6 and op_type == "Tile":
@@ -45,6 +47,12 @@ def _like_first(context: Context, node: ir.Node) -> None:
 
 def _like_first_as_bool(context: Context, node: ir.Node) -> None:
     set_output(context, node, 0, sizes(required(node, 0)), ir.DataType.BOOL)
+
+
+def _dropout(context: Context, node: ir.Node) -> None:
+    """With a mask of the data's own type."""
+    set_like(context, node, 0, required(node, 0))
+    set_like(context, node, 1, required(node, 0))
 
 
 def _reshape(context: Context, node: ir.Node) -> None:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 from onnxgen.graph.ep.provider import HOST, Claim, Decline
+from onnxgen.graph.reference.limits import why_not
 from onnxgen.graph.reference.lookup import Way, way_to_run
 from onnxgen.graph.reference.running import class_call, function_call, inner_opsets
 from onnxgen.graph.reference.values import from_reference, to_reference
@@ -27,6 +28,9 @@ class ReferenceProvider:
         way = way_to_run(node.domain, node.op_type, node.opset)
         if isinstance(way, str):
             return Decline(way)
+        reason = why_not(node)
+        if reason:
+            return Decline(reason)
         for inner in _inner_nodes(node):
             inner_domain = "" if inner.domain == "ai.onnx" else inner.domain
             inside = way_to_run(inner_domain, inner.op_type, _opset(node, inner_domain))

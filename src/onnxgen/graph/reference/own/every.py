@@ -9,6 +9,8 @@ from onnx.reference.op_run import OpRun
 from onnxgen.graph.reference.own import (
     conv_transpose,
     inner_graphs,
+    labels,
+    maps,
     normalization,
     old_broadcasting,
     old_softmax,
@@ -22,6 +24,8 @@ from onnxgen.graph.reference.own import (
 _FAMILIES = (
     conv_transpose.OWN,
     inner_graphs.OWN,
+    labels.OWN,
+    maps.OWN,
     normalization.OWN,
     old_broadcasting.OWN,
     old_softmax.OWN,

@@ -8,7 +8,17 @@ from math import isfinite
 import onnx_ir as ir
 
 from onnxgen.graph.ir.types import Dim
-from onnxgen.graph.optimizer.facts import attr, dims, dtype, input_at, permutation, rank, scalar, static_dim
+from onnxgen.graph.optimizer.facts import (
+    attr,
+    dims,
+    dtype,
+    input_at,
+    maker,
+    permutation,
+    rank,
+    scalar,
+    static_dim,
+)
 from onnxgen.graph.optimizer.pattern import Const, Match, Op, Var, either, matches, op
 
 _PRODUCT = op("MatMul", Var("q"), Var("k_transposed"))
@@ -86,7 +96,7 @@ def _form(match: Match) -> AttentionForm | None:
     scale = _scale(match)
     q, of_q = _unscaled(match["q"])
     k_transposed, of_k = _unscaled(match["k_transposed"])
-    node = k_transposed.producer()
+    node = maker(k_transposed)
     if scale is None or node is None or node.op_type != "Transpose" or node.domain:
         return None
     k, perm = input_at(node, 0), permutation(node)
@@ -113,7 +123,7 @@ def _scale(match: Match) -> float | None:
 
 def _unscaled(value: ir.Value) -> tuple[ir.Value, float]:
     """What a value is a multiple of, and the factor."""
-    node = value.producer()
+    node = maker(value)
     if node is None or node.domain or node.op_type not in ("Mul", "Div") or len(node.inputs) != 2:
         return value, 1.0
     left, right = node.inputs

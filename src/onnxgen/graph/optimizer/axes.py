@@ -13,6 +13,7 @@ from onnxgen.graph.optimizer.facts import (
     dims,
     input_at,
     ints,
+    maker,
     permutation,
     rank,
     slice_cuts,
@@ -46,7 +47,7 @@ def elements(value: ir.Value | None) -> list[int | Axis | None] | None:
     known = ints(value)
     if known is not None:
         return list(known)
-    node = None if value is None else value.producer()
+    node = maker(value)
     if node is None or node.domain:
         return _opaque(value)
     match node.op_type:
@@ -95,7 +96,7 @@ def _cut(node: ir.Node) -> list[int | Axis | None] | None:
 
 
 def _before(value: ir.Value, axis: int) -> Axis | None:
-    node, known = value.producer(), rank(value)
+    node, known = maker(value), rank(value)
     first = None if node is None else input_at(node, 0)
     if (
         node is None
@@ -142,7 +143,7 @@ def _before(value: ir.Value, axis: int) -> Axis | None:
 
 
 def _of_split(value: ir.Value, axis: int) -> Axis | None:
-    node, known = value.producer(), rank(value)
+    node, known = maker(value), rank(value)
     if node is None or node.op_type != "Split" or node.domain or node.inputs[0] is None or known is None:
         return None
     return None if attr(node, "axis", 0) in (axis, axis - known) else (node.inputs[0], axis)

@@ -40,26 +40,28 @@ def rewriting(name: str, level: OptimizationLevel, *rules: Mapping[str, Rule]) -
     Of several tables, each has its turn on all nodes: a longer form that ends later comes before a shorter one.
     """
 
-    def of(table: Mapping[str, Rule]) -> Rule:
-        def rule(node: ir.Node, context: Context) -> Iterable[Edit]:
-            found = table.get(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
-            return () if found is None else found(node, context)
+    def run(context: Context) -> Counter[str]:
+        did: Counter[str] = Counter()
+        for graph in context.graphs():
+            for table in rules:
+                for node in list(graph):
+                    rule = table.get(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
+                    if rule is not None and node.graph is graph and node.version is None:
+                        did.update(_first_applied(rule(node, context)))
+        return did
 
-        return rule
-
-    return rewriting_all(name, level, *map(of, rules))
+    return Pass(name, level, run)
 
 
-def rewriting_all(name: str, level: OptimizationLevel, *rules: Rule) -> Pass:
-    """A pass that tries each rule on every node of every graph, in order."""
+def rewriting_all(name: str, level: OptimizationLevel, rule: Rule) -> Pass:
+    """A pass that tries one rule on every node of every graph, in order."""
 
     def run(context: Context) -> Counter[str]:
         did: Counter[str] = Counter()
-        for graph in list(context.model.graphs()):
-            for rule in rules:
-                for node in list(graph):
-                    if node.graph is graph:
-                        did.update(_first_applied(rule(node, context)))
+        for graph in context.graphs():
+            for node in list(graph):
+                if node.graph is graph:
+                    did.update(_first_applied(rule(node, context)))
         return did
 
     return Pass(name, level, run)

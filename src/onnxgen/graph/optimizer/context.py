@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnxgen.graph.ep.from_graph import node_spec
 from onnxgen.graph.ep.node import NodeSpec
 from onnxgen.graph.ir.schemas import normal_domain
+from onnxgen.graph.optimizer.facts import has_graphs
 
 Evaluate = Callable[[NodeSpec, list[Any]], Sequence[Any]]
 """Runs a node on arrays (None for an input left out) and returns its outputs."""
@@ -30,7 +31,12 @@ class Context:
         self.model = model
         self.evaluate = evaluate
         self._can_run = can_run
+        self._has_inner_graphs = any(has_graphs(node) for node in model.graph)
         self._names = {value.name for value in _values(model)}
+
+    def graphs(self) -> list[ir.Graph]:
+        """Every graph of the model, outer ones first."""
+        return list(self.model.graphs()) if self._has_inner_graphs else [self.model.graph]
 
     def opset(self, domain: str = "") -> int:
         """What the model imports of a domain; 1 for a domain it does not name."""

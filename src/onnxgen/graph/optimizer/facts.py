@@ -41,6 +41,18 @@ def input_at(node: ir.Node, index: int) -> ir.Value | None:
     return node.inputs[index] if index < len(node.inputs) else None
 
 
+def maker(value: ir.Value | None, user: ir.Node | None = None) -> ir.Node | None:
+    """The node that computes a value, if its operator means what the model's opset says, and in the graph of ``user``.
+
+    Nodes of a function that imported another opset have a version of their own; rules take them for unknown. Nodes of an
+    outer graph are left where they are: inside a loop they would run in every trip.
+    """
+    node = None if value is None else value.producer()
+    if node is None or node.version is not None or (user is not None and node.graph is not user.graph):
+        return None
+    return node
+
+
 def wants(node: ir.Node, output: int) -> bool:
     """Whether anybody uses that output of the node."""
     return output < len(node.outputs) and is_used(node.outputs[output])

@@ -17,7 +17,7 @@ from itertools import permutations
 import numpy as np
 import onnx_ir as ir
 
-from onnxgen.graph.optimizer.facts import constant, dtype, input_at
+from onnxgen.graph.optimizer.facts import constant, dtype, input_at, maker
 
 COMMUTATIVE = frozenset(("Add", "Mul", "And", "Or", "Xor", "Equal"))
 _TOLERANCE = {ir.DataType.FLOAT16: 1e-3, ir.DataType.BFLOAT16: 8e-3, ir.DataType.DOUBLE: 1e-9}
@@ -101,7 +101,7 @@ class Op(Pattern):
 
     def find(self, value: ir.Value, so_far: Match) -> Iterator[Match]:
         """Match the node that made the value, then its inputs; further inputs of the node are the caller's to judge."""
-        node = value.producer()
+        node = maker(value)
         if (
             node is None
             or node.op_type not in self.op_types

@@ -16,7 +16,8 @@ CONSTANTS = """<float zero = {0}, float[1] one = {1}, float half = {0.5}, float[
     int64[2] flip = {3, 2}, int64[1] six = {6}, int64[1] a0 = {0}, int64[1] a1 = {1}, int64[1] end = {9223372036854775807},
     int64[1] last = {-1}, float two = {2}, float root = {1.4142135}, float e = {0.00001}, int64[2] open = {0, -1}, bool yes = {1}>"""
 
-# Each takes values of shape [2, 3] and makes one of that shape.
+# Each takes values of shape [2, 3] and makes one of that shape. Branches use inputs of the graph only: ONNX Runtime 1.32
+# with its optimizer off frees some computed values before a branch reads them.
 STEPS = [
     "{y} = Neg({a})",
     "{y} = Abs({a})",
@@ -51,8 +52,8 @@ STEPS = [
        {y}_w = Add({y}_v, one) {y}_t = Sqrt({y}_w) {y}_n = Div({y}_d, {y}_t) {y}_k = Mul({y}_n, row) {y} = Add({y}_k, row)""",
     """{y}_s = Mul({a}, {a}) {y}_v = ReduceMean({y}_s, last) {y}_w = Add({y}_v, one) {y}_t = Sqrt({y}_w)
        {y}_n = Div({a}, {y}_t) {y} = Mul({y}_n, row)""",
-    """{y} = If(yes) <then_branch = t_{y} () => (float[2, 3] {y}_a) {{ {y}_i = Identity({a}) {y}_a = Neg({y}_i) }},
-       else_branch = f_{y} () => (float[2, 3] {y}_b) {{ {y}_b = Abs({b}) }}>""",
+    """{y} = If(yes) <then_branch = t_{y} () => (float[2, 3] {y}_a) {{ {y}_i = Mul(x, one) {y}_a = Neg({y}_i) }},
+       else_branch = f_{y} () => (float[2, 3] {y}_b) {{ {y}_b = Abs(z) }}>""",
     "{y} = Dropout({a})",
 ]  # fmt: skip
 

@@ -10,14 +10,14 @@ import onnx_ir as ir
 from onnxgen.graph.optimizer.base import rewriting
 from onnxgen.graph.optimizer.context import Context
 from onnxgen.graph.optimizer.edit import Edit
-from onnxgen.graph.optimizer.facts import MICROSOFT, attr, dtype, input_at, rank, scalar, used_once
+from onnxgen.graph.optimizer.facts import MICROSOFT, attr, dtype, input_at, maker, rank, scalar, used_once
 from onnxgen.graph.optimizer.level import OptimizationLevel
 
 
 def activation(node: ir.Node, context: Context) -> Iterator[Edit]:
     """``activation(Conv(x))`` and ``activation(Gemm(a, b, c))``, of float32."""
     value = input_at(node, 0)
-    producer = None if value is None else value.producer()
+    producer = maker(value, node)
     parameters = _parameters(node, context)
     if value is None or producer is None or producer.domain or parameters is None or not used_once(value):
         return

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from onnxgen.graph.optimizer.base import rewriting
 from onnxgen.graph.optimizer.context import Context
 from onnxgen.graph.optimizer.edit import Edit
-from onnxgen.graph.optimizer.facts import broadcasts_into, constant, input_at
+from onnxgen.graph.optimizer.facts import broadcasts_into, constant, input_at, maker
 from onnxgen.graph.optimizer.level import OptimizationLevel
 
 _ZERO_WITHOUT_SIGN = frozenset(
@@ -48,13 +48,13 @@ def _is_neutral(node: ir.Node, x: ir.Value, other: ir.Value) -> bool:
     negative = np.signbit(array.astype(np.float64))
     if node.op_type == "Sub":
         return not negative.any()
-    producer = x.producer()
+    producer = maker(x)
     return bool(negative.all()) or (producer is not None and producer.op_type in _ZERO_WITHOUT_SIGN)
 
 
 def twice(node: ir.Node, context: Context) -> Iterator[Edit]:
     """``f(f(x))`` as ``x`` for operators that are their own inverse."""
-    inner = node.inputs[0].producer() if node.inputs and node.inputs[0] is not None else None
+    inner = maker(input_at(node, 0), node)
     if inner is None or inner.op_type != node.op_type or inner.domain:
         return
     x = input_at(inner, 0)

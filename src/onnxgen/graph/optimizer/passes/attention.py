@@ -19,7 +19,7 @@ from onnxgen.graph.optimizer.attention_form import AttentionForm, find
 from onnxgen.graph.optimizer.base import rewriting
 from onnxgen.graph.optimizer.context import Context
 from onnxgen.graph.optimizer.edit import Edit
-from onnxgen.graph.optimizer.facts import MICROSOFT, dims, dtype, is_real, permutation, rank
+from onnxgen.graph.optimizer.facts import MICROSOFT, dims, dtype, is_real, maker, permutation, rank
 from onnxgen.graph.optimizer.level import OptimizationLevel
 
 _SWAP = (0, 2, 1, 3)
@@ -92,7 +92,7 @@ def _keys_and_values(edit: Edit, form: AttentionForm) -> tuple[ir.Value, ir.Valu
 
 
 def _is_swapped(value: ir.Value) -> bool:
-    node = value.producer()
+    node = maker(value)
     return node is not None and node.op_type == "Transpose" and not node.domain and permutation(node) == _SWAP
 
 

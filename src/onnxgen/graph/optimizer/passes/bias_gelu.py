@@ -9,14 +9,14 @@ import onnx_ir as ir
 from onnxgen.graph.optimizer.base import rewriting
 from onnxgen.graph.optimizer.context import Context
 from onnxgen.graph.optimizer.edit import Edit
-from onnxgen.graph.optimizer.facts import MICROSOFT, attr, input_at, rank, static_dim, used_once
+from onnxgen.graph.optimizer.facts import MICROSOFT, attr, input_at, maker, rank, static_dim, used_once
 from onnxgen.graph.optimizer.level import OptimizationLevel
 
 
 def bias_gelu(node: ir.Node, context: Context) -> Iterator[Edit]:
     """``Gelu(x + bias)`` as BiasGelu, or FastGelu with a bias for the tanh form."""
     total = node.inputs[0]
-    add = None if total is None else total.producer()
+    add = maker(total, node)
     if total is None or add is None or add.op_type != "Add" or add.domain or not used_once(total):
         return
     is_tanh = node.op_type == "FastGelu" or attr(node, "approximate", "none") == "tanh"

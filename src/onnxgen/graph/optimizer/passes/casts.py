@@ -13,7 +13,7 @@ import onnx_ir as ir
 from onnxgen.graph.optimizer.base import rewriting
 from onnxgen.graph.optimizer.context import Context
 from onnxgen.graph.optimizer.edit import Edit
-from onnxgen.graph.optimizer.facts import attr, dtype, input_at
+from onnxgen.graph.optimizer.facts import attr, dtype, input_at, maker
 from onnxgen.graph.optimizer.level import OptimizationLevel
 
 
@@ -64,7 +64,7 @@ def is_exact(source: ir.DataType, target: ir.DataType) -> bool:
 
 def chain(node: ir.Node, context: Context) -> Iterator[Edit]:
     """``Cast(Cast(x))`` as ``Cast(x)``, or as ``x`` where the second leads back."""
-    inner = node.inputs[0].producer() if node.inputs and node.inputs[0] is not None else None
+    inner = maker(input_at(node, 0), node)
     if inner is None or inner.op_type != "Cast" or inner.domain:
         return
     x = input_at(inner, 0)

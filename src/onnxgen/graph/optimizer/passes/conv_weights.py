@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnxgen.graph.optimizer.base import rewriting
 from onnxgen.graph.optimizer.context import Context
 from onnxgen.graph.optimizer.edit import Edit
-from onnxgen.graph.optimizer.facts import attr, constant, input_at, rank, used_once, wants
+from onnxgen.graph.optimizer.facts import attr, constant, input_at, maker, rank, used_once, wants
 from onnxgen.graph.optimizer.level import OptimizationLevel
 
 _EXACT_ENOUGH = (np.dtype(np.float32), np.dtype(np.float64))  # weights of 16 bits would be rounded once more
@@ -78,7 +78,7 @@ def _per_channel(conv: ir.Value | None, value: ir.Value | None) -> np.ndarray | 
 def _absorbed(
     node: ir.Node, value: ir.Value | None, factor: np.ndarray, shift: np.ndarray, context: Context
 ) -> Iterator[Edit]:
-    conv = None if value is None else value.producer()
+    conv = maker(value, node)
     if conv is None or value is None or conv.op_type != "Conv" or conv.domain or not used_once(value):
         return
     weight, bias = constant(input_at(conv, 1)), constant(input_at(conv, 2))

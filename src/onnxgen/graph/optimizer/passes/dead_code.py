@@ -14,7 +14,7 @@ from onnxgen.graph.optimizer.level import OptimizationLevel
 
 
 def _run(context: Context) -> Counter[str]:
-    graphs = list(context.model.graphs())
+    graphs = context.graphs()
     nodes = sum(sweep(reversed(graph)) for graph in graphs)
     initializers = sum(_remove_initializers(graph) for graph in graphs)
     return +Counter({"unused nodes removed": nodes, "unused initializers removed": initializers})

@@ -15,9 +15,7 @@ from onnxgen.graph.optimizer.level import OptimizationLevel
 
 
 def _run(context: Context) -> Counter[str]:
-    return +Counter(
-        {"duplicate nodes merged": sum(_merge(graph, context) for graph in list(context.model.graphs()))}
-    )
+    return +Counter({"duplicate nodes merged": sum(_merge(graph, context) for graph in context.graphs())})
 
 
 def _merge(graph: ir.Graph, context: Context) -> int:
@@ -42,7 +40,7 @@ def _key(node: ir.Node) -> tuple[object, ...]:
     attributes = sorted((name, _content(attribute)) for name, attribute in node.attributes.items())
     # An output without a name is one that the node does not compute.
     wanted = tuple(bool(output.name) for output in node.outputs)
-    return node.op_identifier(), tuple(map(id, node.inputs)), tuple(attributes), wanted
+    return node.op_identifier(), node.version, tuple(map(id, node.inputs)), tuple(attributes), wanted
 
 
 def _content(attribute: ir.Attr) -> str:

@@ -15,7 +15,7 @@ _MAX_BYTES = 1 << 20  # comparing more would read weights that are mapped and no
 
 
 def _run(context: Context) -> Counter[str]:
-    return +Counter({"duplicate initializers merged": sum(map(_merge, list(context.model.graphs())))})
+    return +Counter({"duplicate initializers merged": sum(map(_merge, context.graphs()))})
 
 
 def _merge(graph: ir.Graph) -> int:

@@ -25,7 +25,7 @@ def widen(node: ir.Node, context: Context) -> Iterator[Edit]:
     if not any(dtype(value) in _HALF for value in values) or node.op_type in ("Cast", "CastLike"):
         return
     names_type = any(name in node.attributes for name in ("to", "dtype", "stash_type", "softmax_precision"))
-    if names_type or has_graphs(node) or context.can_run(node):
+    if node.version is not None or names_type or has_graphs(node) or context.can_run(node):
         return
     edit = Edit(context, node, nodes_widened_to_float=1)
     inputs = [_widened(edit, value) for value in node.inputs]

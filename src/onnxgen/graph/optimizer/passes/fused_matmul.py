@@ -17,6 +17,7 @@ from onnxgen.graph.optimizer.facts import (
     dtype,
     input_at,
     is_real,
+    maker,
     permutation,
     rank,
     scalar,
@@ -54,7 +55,7 @@ def scaled(node: ir.Node, context: Context) -> Iterator[Edit]:
     if context.opset() < 7 or len(node.inputs) != 2:
         return
     for product, factor in operands:
-        matmul, number = None if product is None else product.producer(), scalar(factor)
+        matmul, number = maker(product, node), scalar(factor)
         if product is None or matmul is None or number is None or not used_once(product):
             continue
         if (matmul.domain, matmul.op_type) not in (("", "MatMul"), (MICROSOFT, "FusedMatMul")):
@@ -76,7 +77,7 @@ def scaled(node: ir.Node, context: Context) -> Iterator[Edit]:
 def _untransposed(node: ir.Node, index: int) -> ir.Value | None:
     """What a Transpose of the last two axes under that input transposes."""
     value = input_at(node, index)
-    producer = None if value is None else value.producer()
+    producer = maker(value, node)
     if (
         value is None
         or producer is None

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnxgen.graph.optimizer.base import rewriting
 from onnxgen.graph.optimizer.context import Context
 from onnxgen.graph.optimizer.edit import Edit
-from onnxgen.graph.optimizer.facts import dims, input_at, is_real, rank, static_dim, used_once
+from onnxgen.graph.optimizer.facts import dims, input_at, is_real, maker, rank, static_dim, used_once
 from onnxgen.graph.optimizer.level import OptimizationLevel
 
 
@@ -18,7 +18,7 @@ def matmul_add(node: ir.Node, context: Context) -> Iterator[Edit]:
     if context.opset() < 7 or len(node.inputs) != 2:
         return
     for product, c in (tuple(node.inputs), tuple(reversed(node.inputs))):
-        matmul = None if product is None else product.producer()
+        matmul = maker(product, node)
         if product is None or c is None or matmul is None or matmul.op_type != "MatMul" or matmul.domain:
             continue
         a, b = input_at(matmul, 0), input_at(matmul, 1)

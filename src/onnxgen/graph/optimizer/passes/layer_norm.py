@@ -13,6 +13,7 @@ from onnxgen.graph.optimizer.facts import (
     broadcasts_into,
     computes_in_float,
     dtype,
+    maker,
     rank,
     reduces_last,
     scalar,
@@ -68,7 +69,7 @@ def _fused(found: Iterator[Match], node: ir.Node, context: Context) -> Iterator[
 
 def _axes(match: Match, context: Context) -> int | None:
     """How many of the last axes are normalized, the same for mean and variance."""
-    nodes = [match[name].producer() for name in ("mean", "variance")]
+    nodes = [maker(match[name]) for name in ("mean", "variance")]
     counts = {reduces_last(n, context.opset()) for n in nodes if n is not None}
     epsilon = match["epsilon"]
     return (

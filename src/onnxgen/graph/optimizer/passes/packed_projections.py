@@ -60,7 +60,7 @@ def _first(nodes: list[ir.Node]) -> ir.Node:
 
 
 def _is_projection(node: ir.Node, x: ir.Value) -> bool:
-    if node.op_type != "MatMul" or node.domain or node.inputs[0] is not x:
+    if node.op_type != "MatMul" or node.domain or node.version is not None or node.inputs[0] is not x:
         return False
     weight = node.inputs[1]
     # A weight that something else uses as well would be kept twice.
@@ -79,7 +79,7 @@ def _biased(product: ir.Node) -> tuple[ir.Node, ir.Value] | None:
     if not used_once(value):
         return None
     (add,) = value.consumers()
-    if add.op_type != "Add" or add.domain or add.graph is not product.graph:
+    if add.op_type != "Add" or add.domain or add.version is not None or add.graph is not product.graph:
         return None
     bias = add.inputs[1] if add.inputs[0] is value else add.inputs[0]
     if (

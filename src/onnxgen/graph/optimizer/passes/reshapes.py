@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnxgen.graph.optimizer.base import rewriting
 from onnxgen.graph.optimizer.context import Context
 from onnxgen.graph.optimizer.edit import Edit
-from onnxgen.graph.optimizer.facts import attr, input_at, ints, normal_axes, rank
+from onnxgen.graph.optimizer.facts import attr, input_at, ints, maker, normal_axes, rank
 from onnxgen.graph.optimizer.level import OptimizationLevel
 
 _FORMS = frozenset(("Reshape", "Squeeze", "Unsqueeze", "Flatten"))
@@ -87,7 +87,7 @@ def _axes(node: ir.Node, context: Context) -> tuple[int, ...] | None:
 
 
 def _form_under(node: ir.Node) -> ir.Node | None:
-    inner = node.inputs[0].producer() if node.inputs and node.inputs[0] is not None else None
+    inner = maker(input_at(node, 0), node)
     return inner if inner is not None and inner.op_type in _FORMS and not inner.domain else None
 
 

@@ -17,6 +17,7 @@ from onnxgen.graph.optimizer.facts import (
     computes_in_float,
     dims,
     dtype,
+    maker,
     rank,
     reduces_last,
     scalar,
@@ -51,7 +52,7 @@ def unscaled(node: ir.Node, context: Context) -> Iterator[Edit]:
 def _fused(pattern: Pattern, node: ir.Node, context: Context) -> Iterator[Edit]:
     for match in matches(pattern, node.outputs[0]):
         x, epsilon = match["x"], scalar(match["epsilon"])
-        mean = match["mean"].producer()
+        mean = maker(match["mean"])
         axes = None if mean is None else reduces_last(mean, context.opset())
         if axes is None or epsilon is None or (rank(match["epsilon"]) or 0) > 1 or not match.closed():
             continue

@@ -23,6 +23,7 @@ from onnxgen.graph.optimizer.facts import (
     dtype,
     input_at,
     ints,
+    maker,
     normal_axes,
     rank,
     scalar,
@@ -131,7 +132,7 @@ def _spread(edit: Edit, value: ir.Value, x: ir.Value, shape: Shape) -> ir.Value:
 
 def _half_of(value: ir.Value) -> tuple[ir.Value, int] | None:
     """What the value is the first (0) or second (1) half of, along the last of four axes."""
-    node = value.producer()
+    node = maker(value)
     x = None if node is None else input_at(node, 0)
     width = static_dim(x, -1)
     if node is None or node.domain or x is None or not width:
@@ -150,7 +151,7 @@ def _half_of(value: ir.Value) -> tuple[ir.Value, int] | None:
 
 def _without_heads(value: ir.Value) -> ir.Value | None:
     """The angles ``[batch, seq, head_dim]`` that an Unsqueeze broadcasts over the heads."""
-    node = value.producer()
+    node = maker(value)
     if node is None or node.op_type != "Unsqueeze" or node.domain or rank(value) != 4:
         return None
     axes = ints(input_at(node, 1))
@@ -159,7 +160,7 @@ def _without_heads(value: ir.Value) -> ir.Value | None:
 
 def _gathered(value: ir.Value) -> tuple[ir.Value, ir.Value] | None:
     """The table of rank 2 and the positions that the rows were gathered by."""
-    node = value.producer()
+    node = maker(value)
     if node is None or node.op_type != "Gather" or node.domain or attr(node, "axis", 0) != 0:
         return None
     table, positions = node.inputs
@@ -177,7 +178,7 @@ def _halved(value: ir.Value) -> _Halve | None:
         return (
             (lambda edit: edit.constant(np.ascontiguousarray(first), value.name or "half")) if same else None
         )
-    node, known = value.producer(), rank(value)
+    node, known = maker(value), rank(value)
     if node is None or node.domain or known is None:
         return None
     if node.op_type == "Concat" and attr(node, "axis") in (-1, known - 1) and len(node.inputs) == 2:

@@ -12,7 +12,7 @@ from onnxgen.graph.ir.types import Dim
 from onnxgen.graph.optimizer.base import rewriting
 from onnxgen.graph.optimizer.context import Context
 from onnxgen.graph.optimizer.edit import Edit
-from onnxgen.graph.optimizer.facts import attr, constant, dims, input_at, ints, static_dims
+from onnxgen.graph.optimizer.facts import attr, constant, dims, input_at, ints, maker, static_dims
 from onnxgen.graph.optimizer.level import OptimizationLevel
 
 
@@ -71,7 +71,7 @@ def _constant(node: ir.Node, array: np.ndarray, context: Context) -> Edit:
 
 def _shape_of(value: ir.Value | None) -> list[Dim] | None:
     """Sizes that a Shape node puts into the value."""
-    node = None if value is None else value.producer()
+    node = maker(value)
     if node is None or node.op_type != "Shape" or node.domain:
         return None
     sizes = dims(input_at(node, 0))

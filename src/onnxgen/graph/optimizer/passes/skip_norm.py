@@ -16,6 +16,7 @@ from onnxgen.graph.optimizer.facts import (
     dims,
     dtype,
     input_at,
+    maker,
     rank,
     used_once,
 )
@@ -31,7 +32,7 @@ _FUSED = {
 def skip(node: ir.Node, context: Context) -> Iterator[Edit]:
     """``norm(a + b)`` with ``a + b``, for equal shapes."""
     total, parameters = node.inputs[0], [input_at(node, 1), input_at(node, 2)]
-    add = None if total is None else total.producer()
+    add = maker(total, node)
     if total is None or add is None or add.op_type != "Add" or add.domain or add.graph is not node.graph:
         return
     # The new node goes where the sum was: there, everything computed later is not known yet.

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnxgen.graph.optimizer.base import rewriting
 from onnxgen.graph.optimizer.context import Context
 from onnxgen.graph.optimizer.edit import Edit
-from onnxgen.graph.optimizer.facts import Cut, input_at, slice_cuts
+from onnxgen.graph.optimizer.facts import Cut, input_at, maker, slice_cuts
 from onnxgen.graph.optimizer.level import OptimizationLevel
 
 _INT64_MAX = 2**63 - 1
@@ -18,7 +18,7 @@ _INT64_MAX = 2**63 - 1
 
 def chain(node: ir.Node, context: Context) -> Iterator[Edit]:
     """``Slice(Slice(x))`` as one: on other axes as they are, on the same axis where both count from the front by 1."""
-    inner = node.inputs[0].producer() if node.inputs and node.inputs[0] is not None else None
+    inner = maker(input_at(node, 0), node)
     if inner is None or inner.op_type != "Slice" or inner.domain or context.opset() < 10:
         return
     x, first, second = input_at(inner, 0), slice_cuts(inner), slice_cuts(node)

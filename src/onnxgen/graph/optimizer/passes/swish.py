@@ -10,7 +10,17 @@ import onnx_ir as ir
 from onnxgen.graph.optimizer.base import rewriting
 from onnxgen.graph.optimizer.context import Context
 from onnxgen.graph.optimizer.edit import Edit
-from onnxgen.graph.optimizer.facts import MICROSOFT, attr, dims, input_at, is_real, rank, scalar, used_once
+from onnxgen.graph.optimizer.facts import (
+    MICROSOFT,
+    attr,
+    dims,
+    input_at,
+    is_real,
+    maker,
+    rank,
+    scalar,
+    used_once,
+)
 from onnxgen.graph.optimizer.level import OptimizationLevel
 from onnxgen.graph.optimizer.pattern import Const, Var, either, matches, op
 
@@ -36,7 +46,7 @@ def swish(node: ir.Node, context: Context) -> Iterator[Edit]:
 
 def _hard_swish(node: ir.Node, context: Context) -> Iterator[Edit]:
     for match in matches(op("Mul", _X, op("HardSigmoid", _X, name="gate")), node.outputs[0]):
-        gate = match["gate"].producer()
+        gate = maker(match["gate"])
         if gate is None or context.opset() < 14 or not match.closed():
             continue
         if isclose(attr(gate, "alpha", 0.2), 1 / 6, rel_tol=1e-6) and attr(gate, "beta", 0.5) == 0.5:
@@ -49,7 +59,7 @@ def swiglu(node: ir.Node, context: Context) -> Iterator[Edit]:
     if len(node.inputs) != 2:
         return
     for activated, up in (tuple(node.inputs), tuple(reversed(node.inputs))):
-        swish_node = None if activated is None else activated.producer()
+        swish_node = maker(activated, node)
         if swish_node is None or activated is None or not used_once(activated):
             continue
         if (swish_node.domain, swish_node.op_type) not in (("", "Swish"), (MICROSOFT, "QuickGelu")):

@@ -9,13 +9,13 @@ import onnx_ir as ir
 from onnxgen.graph.optimizer.base import rewriting
 from onnxgen.graph.optimizer.context import Context
 from onnxgen.graph.optimizer.edit import Edit
-from onnxgen.graph.optimizer.facts import input_at, permutation
+from onnxgen.graph.optimizer.facts import input_at, maker, permutation
 from onnxgen.graph.optimizer.level import OptimizationLevel
 
 
 def chain(node: ir.Node, context: Context) -> Iterator[Edit]:
     """``Transpose(Transpose(x))`` as one, or as ``x``."""
-    inner = node.inputs[0].producer() if node.inputs and node.inputs[0] is not None else None
+    inner = maker(input_at(node, 0), node)
     if inner is None or inner.op_type != "Transpose" or inner.domain:
         return
     x, first, second = input_at(inner, 0), permutation(inner), permutation(node)

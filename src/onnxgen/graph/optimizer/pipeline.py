@@ -38,6 +38,7 @@ from onnxgen.graph.optimizer.passes.shape_folding import SHAPE_FOLDING
 from onnxgen.graph.optimizer.passes.skip_norm import SKIP_NORM
 from onnxgen.graph.optimizer.passes.slices import SLICES
 from onnxgen.graph.optimizer.passes.swish import SWISH
+from onnxgen.graph.optimizer.passes.transpose_sinking import TRANSPOSE_SINKING
 from onnxgen.graph.optimizer.passes.transposes import TRANSPOSES
 from onnxgen.graph.optimizer.report import PassReport, counted
 
@@ -62,7 +63,7 @@ PHASES: tuple[tuple[Pass, ...], ...] = (
     # Each form before those that would take a part of it.
     (LAYER_NORM, RMS_NORM, GELU, SWISH, ROTARY, ATTENTION, *CLEAN_UP),
     (SKIP_NORM, BIAS_GELU, PACKED_PROJECTIONS, FUSED_MATMUL, *CLEAN_UP),
-    (GEMM, ACTIVATIONS, FLOAT16_ISLANDS, *CLEAN_UP),
+    (TRANSPOSE_SINKING, GEMM, ACTIVATIONS, FLOAT16_ISLANDS, *CLEAN_UP),
 )
 """Groups of passes; each group runs until none of its passes finds anything, at most `MAX_ROUNDS` times."""
 

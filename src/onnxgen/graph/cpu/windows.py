@@ -76,10 +76,16 @@ class WindowSpec:
     pads: tuple[int, ...] | None
     auto_pad: str
     ceil_mode: bool
+    partial: bool = False
 
     @classmethod
-    def of(cls, node: NodeSpec) -> WindowSpec:
+    def of(cls, node: NodeSpec, *, partial: bool = False) -> WindowSpec:
         """Read the attributes that convolutions and pooling share.
+
+        Args:
+            node: A convolution or a pooling operator.
+            partial: Whether an input that is too short for a window by less than a stride makes one window all the
+                same, as ONNX Runtime's pooling and onnx's shape inference have it.
 
         Raises:
             InvalidGraphError: for an unknown ``auto_pad``.
@@ -94,6 +100,7 @@ class WindowSpec:
             pads=node.attr("pads"),
             auto_pad=auto_pad,
             ceil_mode=bool(node.attr("ceil_mode", 0)),
+            partial=partial,
         )
 
     def axes(self, sizes: Sequence[int], kernel: Sequence[int] | None = None) -> tuple[Axis, ...]:
@@ -124,6 +131,8 @@ class WindowSpec:
             axis = replace(axis, pad_begin=0, pad_end=0)
         room = axis.size + axis.pad_begin + axis.pad_end - axis.extent
         out = (-(-room // axis.stride) if self.ceil_mode else room // axis.stride) + 1
+        if self.partial and -axis.stride < room < 0 < axis.size:
+            out = 1
         if self.ceil_mode and (out - 1) * axis.stride >= axis.size + axis.pad_begin:
             out -= 1  # a window that would start behind the input is none
         return replace(axis, out=max(0, out))

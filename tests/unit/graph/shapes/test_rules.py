@@ -197,6 +197,14 @@ def test_pooling_windows(size, kernel, stride, begin, end, dilation, ceil):
     )  # fmt: skip
 
 
+def test_an_input_that_is_too_short_for_a_pooling_window_makes_one():
+    text = """<ir_version: 10, opset_import: ["" : 17]> g (float[1, 2, 1] x, float[1, 2, 1] z) => (y, none)
+    { y = MaxPool<kernel_shape = [2], strides = [2]>(x) none = MaxPool<kernel_shape = [3], strides = [2]>(z) }"""
+    model = ir.from_onnx_text(text)
+    infer_shapes(model)
+    assert [value.shape for value in model.graph.outputs] == [[1, 2, 1], [1, 2, 0]]
+
+
 @given(st.integers(0, 9), st.integers(1, 5), st.integers(1, 4))
 def test_a_range_over_sizes(start, length, step):
     text = """<ir_version: 10, opset_import: ["" : 17]> g (float[a] x, float[b] z, int64 step) => (y)

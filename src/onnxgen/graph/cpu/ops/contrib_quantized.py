@@ -115,7 +115,7 @@ def qlinear_average_pool(node: NodeSpec) -> Kernel:
 
     That differs from ``AveragePool`` where ``ceil_mode`` lets a window reach beyond the padding.
     """
-    spec, include_pads = WindowSpec.of(node), bool(node.attr("count_include_pad", 0))
+    spec, include_pads = WindowSpec.of(node, partial=True), bool(node.attr("count_include_pad", 0))
     last = bool(node.attr("channels_last", 0))
 
     def pool(x: np.ndarray) -> np.ndarray:

@@ -47,7 +47,7 @@ def lowest(dtype: np.dtype) -> float | int:
 @TABLE.operator("MaxPool", 1, 8, 10, 11, 12, 22)
 def max_pool(node: NodeSpec) -> Kernel:
     """The largest element of each window; NaN wins. The second output is its index in the flattened input."""
-    spec, column_major = WindowSpec.of(node), node.attr("storage_order", 0) == 1
+    spec, column_major = WindowSpec.of(node, partial=True), node.attr("storage_order", 0) == 1
 
     def run(x: np.ndarray) -> np.ndarray | tuple[np.ndarray, np.ndarray | None]:
         axes, wide = spec.axes(x.shape[2:]), widened(x)
@@ -92,7 +92,7 @@ def _max_axis(
 @TABLE.operator("AveragePool", 1, 7, 10, 11, 19, 22)
 def average_pool(node: NodeSpec) -> Kernel:
     """The mean of each window, over the elements inside the input or, as the node says, the padded input."""
-    spec, include_pads = WindowSpec.of(node), bool(node.attr("count_include_pad", 0))
+    spec, include_pads = WindowSpec.of(node, partial=True), bool(node.attr("count_include_pad", 0))
 
     def run(x: np.ndarray) -> np.ndarray:
         return average(widened(x), spec.axes(x.shape[2:]), include_pads=include_pads).astype(
@@ -114,7 +114,7 @@ def average(x: np.ndarray, axes: Sequence[Axis], *, include_pads: bool) -> np.nd
 @TABLE.operator("LpPool", 1, 2, 11, 18, 22)
 def lp_pool(node: NodeSpec) -> Kernel:
     """``sum(abs(x) ** p) ** (1 / p)`` of each window."""
-    spec, p = WindowSpec.of(node), node.attr("p", 2)
+    spec, p = WindowSpec.of(node, partial=True), node.attr("p", 2)
 
     def run(x: np.ndarray) -> np.ndarray:
         powers = np.abs(widened(x)) ** p

@@ -66,7 +66,10 @@ def dft(node: NodeSpec) -> Kernel:
 
 @TABLE.operator("STFT", 17)
 def stft(node: NodeSpec) -> Kernel:
-    """Transforms of overlapping frames of ``signal [batch, length, 1 or 2]``: ``[batch, frames, frequencies, 2]``."""
+    """Transforms of overlapping frames of ``signal [batch, length, 1 or 2]``: ``[batch, frames, frequencies, 2]``.
+
+    Real signals come without their last dimension too: exporters leave it out, and ONNX Runtime reads them.
+    """
     onesided = bool(node.attr("onesided", 1))
 
     def run(
@@ -81,6 +84,7 @@ def stft(node: NodeSpec) -> Kernel:
             length = len(window)
         else:
             raise ValueError("STFT has neither a window nor a frame_length")
+        signal = signal[..., None] if signal.ndim == 2 else signal
         frames = np.lib.stride_tricks.sliding_window_view(signal, length, axis=1)
         frames = frames[:, :: int(frame_step.reshape(()))].swapaxes(2, 3)  # [batch, frames, length, 1 or 2]
         if window is not None:

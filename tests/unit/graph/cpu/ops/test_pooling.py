@@ -48,6 +48,16 @@ def test_windows_larger_than_the_output_has_elements():
         assert_same(run_cpu(op_type, x, **windows), run_ort(op_type, x, opset=21, **windows), rtol=1e-4)
 
 
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "pad"), [(1, 2, 2, 0), (1, 3, 2, 0), (1, 3, 4, 0), (1, 4, 2, 1)]
+)
+def test_an_input_that_is_too_short_for_a_window(op_type, size, kernel, stride, pad):
+    x = fresh_rng().standard_normal((1, 2, size)).astype(np.float32)
+    windows = {"kernel_shape": [kernel], "strides": [stride], "pads": [pad, pad]}
+    assert_same(run_cpu(op_type, x, **windows), run_ort(op_type, x, opset=21, **windows))
+
+
 def test_the_first_of_equal_elements_is_the_largest():
     _, index = run_cpu("MaxPool", np.zeros((1, 1, 3, 3), np.float32), outputs=2, kernel_shape=[2, 2])
     assert index.tolist() == [[[[0, 1], [3, 4]]]]

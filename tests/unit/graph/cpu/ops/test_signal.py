@@ -44,6 +44,12 @@ def test_overlapping_frames(onesided, step):
         assert_same(got, run_ort("STFT", *args, opset=17, onesided=onesided), rtol=1e-3, atol=1e-4)
 
 
+def test_frames_of_a_real_signal_without_its_last_dimension():
+    signal, window = fresh_rng().standard_normal((2, 40)).astype(np.float32), np.ones(8, np.float32)
+    got = run_cpu("STFT", signal, np.array(3), window)
+    assert_same(got, run_ort("STFT", signal, np.array(3), window, opset=17), rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize("op_type", ["HannWindow", "HammingWindow", "BlackmanWindow"])
 @pytest.mark.parametrize("periodic", [0, 1])
 def test_windows(op_type, periodic):

@@ -8,7 +8,7 @@ import numpy as np
 
 from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.indexing import checked_axes, filled, integers, scalar, zero_of
-from onnxgen.graph.cpu.registry import KernelTable
+from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.cpu.views import view_kernel
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -79,6 +79,7 @@ def _part(start: int, end: int, step: int, size: int) -> slice:
 
 
 @TABLE.operator("Trilu", 14)
+@TABLE.operator("Trilu", 1, domain=MICROSOFT)
 def trilu(node: NodeSpec) -> Kernel:
     """The upper or lower triangle of the last two axes, zeros elsewhere."""
     upper = node.attr("upper", 1)

@@ -25,7 +25,8 @@ def feeds_for(
 ) -> dict[str, np.ndarray]:
     """A value for every input.
 
-    Numbers are drawn from a normal distribution, integers and booleans are 0 or 1, strings are all the same.
+    Floating-point numbers are drawn from a normal distribution. Integers and booleans are 1, which most often is a valid
+    index, and a mask that hides nothing; strings are all the same.
 
     Args:
         ports: What the session takes.
@@ -127,5 +128,5 @@ def _random(port: NodeArg, sizes: Mapping[str, int], rng: np.random.Generator) -
     if kind == object:
         return np.full(shape, _TEXT, object)
     if dtype.is_integer() or kind == bool:
-        return rng.integers(0, 2, shape).astype(kind)
+        return np.ones(shape, kind)
     return rng.standard_normal(shape).astype(kind)

@@ -3,12 +3,13 @@ from fractions import Fraction
 
 import pytest
 import sympy
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnxgen.errors import InvalidGraphError
 from onnxgen.graph.shapes import compile_sizes, size_source, symbols_in
 
+unhurried = settings(max_examples=60, deadline=None)
 sizes = st.integers(0, 50)
 
 
@@ -38,12 +39,14 @@ def exact(text, values):
     return math.floor(eval(source, {**names, **{f"F{d}": Fraction(d) for d in range(10)}, **values}))
 
 
+@unhurried
 @given(expressions(), sizes, sizes, sizes)
 def test_sizes_are_those_of_exact_arithmetic(text, n, past, seq):
     values = {"n": Fraction(n), "past": Fraction(past), "seq": Fraction(seq)}
     assert compile_sizes([text], ["n", "past", "seq"])(n, past, seq) == (exact(text, values),)
 
 
+@unhurried
 @given(expressions(), sizes, sizes, sizes)
 def test_what_sympy_writes_is_read_back(text, n, past, seq):
     symbols = {name: sympy.Symbol(name, integer=True, nonnegative=True) for name in ("n", "past", "seq")}

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import onnx_ir as ir
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
@@ -13,6 +13,7 @@ from onnxgen.graph.shapes import infer_shapes
 from onnxgen.graph.shapes.rules.slicing import extent
 from shape_checks import check, known_dims, make_symbolic
 
+unhurried = settings(max_examples=60, deadline=None)
 sizes = st.integers(0, 4)
 shapes = st.lists(sizes, max_size=4).map(tuple)
 
@@ -63,6 +64,7 @@ def together(draw):
     return parts
 
 
+@unhurried
 @given(together())
 def test_broadcasting(parts):
     arrays = [zeros(*shape) for shape in parts]
@@ -72,6 +74,7 @@ def test_broadcasting(parts):
     agrees("Where", [arrays[0] > 0, *arrays[:2]], [np.where(arrays[0] > 0, *arrays[:2])])
 
 
+@unhurried
 @given(together(), st.integers(1, 3), st.integers(1, 3), st.integers(1, 3))
 def test_matrix_products(parts, rows, depth, columns):
     a, b = zeros(*parts[0], rows, depth), zeros(*parts[1], depth, columns)
@@ -79,6 +82,7 @@ def test_matrix_products(parts, rows, depth, columns):
     agrees("MatMul", [a[..., 0, :], b], [np.matmul(a[..., 0, :], b)]) if len(parts[0]) == 0 else None
 
 
+@unhurried
 @given(shapes.filter(bool), st.data())
 def test_reductions(shape, data):
     axes = data.draw(st.lists(st.integers(-len(shape), len(shape) - 1), unique_by=lambda a: a % len(shape)))
@@ -94,6 +98,7 @@ def test_reductions(shape, data):
     )
 
 
+@unhurried
 @given(shapes, st.data())
 def test_squeeze_and_unsqueeze(shape, data):
     rank = len(shape) + 2
@@ -107,6 +112,7 @@ def test_squeeze_and_unsqueeze(shape, data):
     agrees("Squeeze", [wide, given_axes], [x], constants=[1])
 
 
+@unhurried
 @given(st.integers(0, 9), st.integers(-12, 12), st.integers(-12, 12), st.integers(-3, 3).filter(bool))
 def test_slices(size, start, end, step):
     x = zeros(size, 2)
@@ -114,6 +120,7 @@ def test_slices(size, start, end, step):
     agrees("Slice", [x, *arrays], [x[start:end:step]], constants=[1, 2, 3, 4])
 
 
+@unhurried
 @given(
     st.integers(0, 9),
     st.sampled_from([2**63 - 1, -(2**63) + 1, 2**31 - 1, -(2**31)]),
@@ -130,6 +137,7 @@ def test_a_slice_with_a_step_of_zero_is_an_error():
         extent(4, 0, 4, 0)
 
 
+@unhurried
 @given(st.integers(0, 20), st.integers(1, 5))
 def test_equal_parts(size, count):
     part = -(-size // count)
@@ -139,6 +147,7 @@ def test_equal_parts(size, count):
         agrees("Split", [zeros(size)], [zeros(size // count)] * count, opset=13)
 
 
+@unhurried
 @given(shapes.filter(bool), st.data())
 def test_reshape(shape, data):
     total = math.prod(shape)
@@ -151,6 +160,7 @@ def test_reshape(shape, data):
     agrees("Reshape", [x, np.array(wanted, np.int64)], [x.reshape(filled)], constants=[1])
 
 
+@unhurried
 @given(shapes, st.data())
 def test_expand_and_tile(shape, data):
     shape = tuple(size or 1 for size in shape)
@@ -167,6 +177,7 @@ def test_expand_and_tile(shape, data):
     )
 
 
+@unhurried
 @given(st.lists(shapes.filter(bool), min_size=1, max_size=3), st.data())
 def test_concat(parts, data):
     rank = len(parts[0])
@@ -179,6 +190,7 @@ def test_concat(parts, data):
     agrees("Concat", arrays, [np.concatenate(arrays, axis)], axis=axis)
 
 
+@unhurried
 @given(
     st.integers(1, 12), st.integers(1, 4), st.integers(1, 3), st.integers(0, 2), st.integers(0, 2),
     st.integers(1, 2), st.integers(0, 1),
@@ -205,6 +217,7 @@ def test_an_input_that_is_too_short_for_a_pooling_window_makes_one():
     assert [value.shape for value in model.graph.outputs] == [[1, 2, 1], [1, 2, 0]]
 
 
+@unhurried
 @given(st.integers(0, 9), st.integers(1, 5), st.integers(1, 4))
 def test_a_range_over_sizes(start, length, step):
     text = """<ir_version: 10, opset_import: ["" : 17]> g (float[a] x, float[b] z, int64 step) => (y)

@@ -17,6 +17,7 @@ from onnxgen.graph.shapes.rules import (
     old_versions,
     pooling,
     quantized,
+    rare_contrib,
     recurrent,
     resizing,
     slicing,
@@ -36,6 +37,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
         attention,
         quantized,
         contrib,
+        rare_contrib,
         classical,
     )
     for key, rule in family.RULES.items()

@@ -39,7 +39,7 @@ def clean_types(model: onnx.ModelProto, defects: Defects) -> dict[str, ValueType
                 maps[value.name] = declared
                 value.ClearField("type")
             else:
-                _forget_negative_dims(value.type)
+                _tidy(value.type)
     return maps
 
 
@@ -90,9 +90,16 @@ def _shape(tensor: onnx.TypeProto.Tensor | onnx.TypeProto.SparseTensor) -> tuple
     )
 
 
-def _forget_negative_dims(declared: onnx.TypeProto) -> None:
-    while declared.WhichOneof("value") in ("sequence_type", "optional_type"):
-        declared = getattr(declared, declared.WhichOneof("value") or "").elem_type
-    for dim in declared.tensor_type.shape.dim if declared.HasField("tensor_type") else ():
+def _tidy(declared: onnx.TypeProto) -> None:
+    """Forget what dimensions are said to stand for, negative ones, and symbols that are not UTF-8."""
+    declared.ClearField("denotation")
+    kind = declared.WhichOneof("value")
+    if kind in ("sequence_type", "optional_type"):
+        _tidy(getattr(declared, kind).elem_type)
+        return
+    for dim in getattr(declared, kind or "tensor_type").shape.dim:
+        dim.ClearField("denotation")
         if dim.dim_value < 0:
             dim.ClearField("dim_value")
+        if isinstance(dim.dim_param, bytes):
+            dim.ClearField("dim_param")

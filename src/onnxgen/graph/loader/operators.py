@@ -24,7 +24,7 @@ _MESSAGES = {
 }
 
 _ELEMENT_TYPES = {
-    "to": {"Cast"},
+    "to": {"Cast", "BitCast"},
     "dtype": {"Bernoulli", "EyeLike", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
               "RandomUniformLike", "SequenceEmpty"},
     "output_dtype": {"QuantizeLinear", "DequantizeLinear"},
@@ -33,6 +33,7 @@ _ELEMENT_TYPES = {
 """Attributes that are element types, and whose."""
 
 _KNOWN_TYPES = frozenset(dtype.value for dtype in ir.DataType)
+_NOT_SAID = ir.DataType.UNDEFINED.value
 
 _Option = onnx.defs.OpSchema.FormalParameterOption
 
@@ -131,7 +132,7 @@ def _check_against(node: onnx.NodeProto, known: onnx.defs.OpSchema, defects: Def
         elif (
             known.name in _ELEMENT_TYPES.get(name, ())
             and expected.name == "INT"
-            and attribute.i not in _KNOWN_TYPES
+            and (attribute.i not in _KNOWN_TYPES or (name == "to" and attribute.i == _NOT_SAID))
         ):
             defects.add(f"attribute {name!r} of {label} is {attribute.i}, which is no element type")
     missing = [name for name, a in known.attributes.items() if a.required and name not in given]

@@ -16,11 +16,25 @@ def check_text(model: onnx.ModelProto, defects: Defects) -> None:
     for what, text in _names(model):
         if isinstance(text, bytes):
             defects.add(f"{what} {text!r} is not UTF-8")
-    for message in (model, model.graph):
-        for field in ("producer_name", "producer_version", "domain", "doc_string", "name"):
-            if isinstance(getattr(message, field, ""), bytes):
-                setattr(message, field, _readable(getattr(message, field)))
-    for entry in model.metadata_props:
+    for field in ("producer_name", "producer_version", "domain", "doc_string"):
+        if isinstance(getattr(model, field), bytes):
+            setattr(model, field, _readable(getattr(model, field)))
+    _make_readable(model.metadata_props)
+    for graph in proto_graphs(model):
+        graph.name = _readable(graph.name)
+        _make_readable(graph.metadata_props)
+        for message in (graph, *graph.input, *graph.output, *graph.value_info):
+            message.ClearField("doc_string")  # nobody asks for those of single values and nodes
+            _make_readable(message.metadata_props)
+    for node in proto_nodes(model):
+        node.ClearField("doc_string")
+        _make_readable(node.metadata_props)
+        for attribute in node.attribute:
+            attribute.ClearField("doc_string")
+
+
+def _make_readable(entries: Any) -> None:
+    for entry in entries:
         entry.key, entry.value = _readable(entry.key), _readable(entry.value)
 
 

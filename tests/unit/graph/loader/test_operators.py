@@ -40,6 +40,7 @@ WRONG = {
     "attribute without a kind": (without_kind(alpha=0.5), "'alpha' of LeakyRelu node 'y' has no kind"),
     "attribute without content": (without_tensor(), "is of kind TENSOR but holds none"),
     "no element type": (node("Cast", "x", "y", to=77), "'to' of Cast node 'y' is 77, which is no element type"),
+    "element type left open": (node("Cast", "x", "y", to=0), "'to' of Cast node 'y' is 0, which is no element type"),
     "newer operator": (node("Gelu", "x", "y"), "Gelu node 'y' is an operator that ai.onnx has since a version after 17"),
     "older operator": (node("Upsample", "x s", "y"), "is an operator that ai.onnx dropped in version 10"),
     "constant without value": (node("Constant", "", "y"), "Constant node 'y' has 0 values, expected 1"),

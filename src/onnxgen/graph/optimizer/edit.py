@@ -123,8 +123,14 @@ class Edit:
             graph.initializers.add(value)
         graph.insert_before(self._at, self._nodes)
         for old, new in self._replaced.items():
-            _put_in_place(old, new)
+            self._put_in_place(old, new)
         sweep(old.producer() for old in self._replaced)
+
+    def _put_in_place(self, old: ir.Value, new: ir.Value) -> None:
+        if old.is_graph_output():
+            name, old.name = old.name, self._context.fresh_name(f"{old.name}_before")
+            new.name, new.type, new.shape = name, old.type, old.shape
+        old.replace_all_uses_with(new, replace_graph_outputs=True)
 
 
 def sweep(nodes: Iterable[ir.Node | None]) -> int:
@@ -153,13 +159,6 @@ def _inner_nodes(node: ir.Node) -> list[ir.Node]:
         elif attribute.type is ir.AttributeType.GRAPHS:
             graphs.extend(attribute.as_graphs())
     return [inner for graph in graphs for inner in graph.all_nodes()]
-
-
-def _put_in_place(old: ir.Value, new: ir.Value) -> None:
-    if old.is_graph_output():
-        name, old.name = old.name, f"{old.name}_before"
-        new.name, new.type, new.shape = name, old.type, old.shape
-    old.replace_all_uses_with(new, replace_graph_outputs=True)
 
 
 def _tensor(array: np.ndarray) -> ir.TensorProtocol:

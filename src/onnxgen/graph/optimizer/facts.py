@@ -95,6 +95,11 @@ def is_real(value: ir.Value | None) -> bool:
     return dtype(value) in _REAL
 
 
+def fits_attribute(number: float, x: ir.Value | None) -> bool:
+    """Whether a number that was computed with as x's type may become an attribute, which is a float32."""
+    return dtype(x) is not ir.DataType.DOUBLE or float(np.float32(number)) == number
+
+
 def computes_in_float(x: ir.Value, nodes: Iterable[ir.Node]) -> bool:
     """Whether operators that compute in float32 whatever their type are at least as exact as these nodes over x."""
     narrow = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)

@@ -19,7 +19,16 @@ from onnxgen.graph.optimizer.attention_form import AttentionForm, find
 from onnxgen.graph.optimizer.base import rewriting
 from onnxgen.graph.optimizer.context import Context
 from onnxgen.graph.optimizer.edit import Edit
-from onnxgen.graph.optimizer.facts import MICROSOFT, dims, dtype, is_real, maker, permutation, rank
+from onnxgen.graph.optimizer.facts import (
+    MICROSOFT,
+    dims,
+    dtype,
+    fits_attribute,
+    is_real,
+    maker,
+    permutation,
+    rank,
+)
 from onnxgen.graph.optimizer.level import OptimizationLevel
 
 _SWAP = (0, 2, 1, 3)
@@ -28,7 +37,9 @@ _SWAP = (0, 2, 1, 3)
 def attention(node: ir.Node, context: Context) -> Iterator[Edit]:
     """``softmax(q @ k * scale + mask) @ v``."""
     form = find(node, context.opset())
-    if form is None or not is_real(form.q) or context.opset() < 15:  # before, Shape has no start
+    if form is None or not is_real(form.q) or not fits_attribute(form.scale, form.q):
+        return
+    if context.opset() < 15:  # before, Shape has no start
         return
     if context.opset() >= 23:
         yield _standard(form, node, context)

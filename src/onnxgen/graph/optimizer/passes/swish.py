@@ -14,6 +14,7 @@ from onnxgen.graph.optimizer.facts import (
     MICROSOFT,
     attr,
     dims,
+    fits_attribute,
     input_at,
     is_real,
     maker,
@@ -32,7 +33,7 @@ def swish(node: ir.Node, context: Context) -> Iterator[Edit]:
     """Swish of opset 24 where somebody runs it, else QuickGelu (SiLU is QuickGelu with alpha 1)."""
     for match in matches(_SWISH, node.outputs[0]):
         x, alpha = match["x"], scalar(match["alpha"]) if "alpha" in match else 1
-        if alpha is None or not match.closed() or not is_real(x):
+        if alpha is None or not match.closed() or not is_real(x) or not fits_attribute(alpha, x):
             continue
         if "alpha" in match and (rank(x) is None or (rank(match["alpha"]) or 0) > (rank(x) or 0)):
             continue

@@ -64,3 +64,26 @@ def test_initializers_that_can_be_fed_stay():
         DEAD_CODE,
         None,
     )
+
+
+def test_optional_outputs_that_nobody_uses_are_not_asked_for():
+    check(
+        """g (float[N, 4] x) => (float[N, 4] y) <float[4] g = {1, 2, 3, 4}, float[4] b = {1, 2, 3, 4}> {
+            y, m, v = LayerNormalization(x, g, b)
+        }""",
+        DEAD_CODE,
+        ["y, _, _ = LayerNormalization(x, [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0])"],
+    )
+
+
+def test_outputs_that_must_be_there_stay():
+    check(
+        """g (float[4] x) => (int64[2] i) <int64[1] k = {2}> { v, i = TopK(x, k) }""",
+        DEAD_CODE,
+        None,
+    )
+    check(
+        "g (float[4] x) => (float[2] a) { a, b = Split<num_outputs = 2>(x) }",
+        DEAD_CODE,
+        None,
+    )

@@ -73,3 +73,9 @@ def test_a_gate_goes_along_where_somebody_runs_it():
 )
 def test_what_only_looks_alike_stays(text):
     check(text, SWISH, None, sizes={"N": 2})
+
+
+def test_a_double_that_is_no_float_is_no_attribute():
+    text = "g (double[N] x) => (double[N] y) <double a = {%s}> { m = Mul(x, a) s = Sigmoid(m) y = Mul(x, s) }"
+    assert apply(parse(text % 1.702), SWISH) == ""
+    assert apply(parse(text % 1.5), SWISH) == "1 swishes fused"

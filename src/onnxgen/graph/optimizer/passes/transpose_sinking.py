@@ -25,10 +25,10 @@ _BINARY = frozenset(("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "PRelu"))
 
 def sink(node: ir.Node, context: Context) -> Iterator[Edit]:
     """``f(transpose(x), ...)`` as ``transpose(f(x, ...))``, where another transpose follows."""
-    if context.opset() < 7 or not _leads_to_transpose(node):
+    if context.opset() < 7:
         return
     perm = next((p for p in map(_perm_under, node.inputs) if p is not None), None)
-    if perm is None:
+    if perm is None or not _leads_to_transpose(node):
         return
     count = 1 if node.op_type in _UNARY else len(node.inputs)
     operands = [_unmoved(node, value, perm) for value in node.inputs[:count]]

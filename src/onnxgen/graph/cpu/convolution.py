@@ -20,9 +20,8 @@ def convolve(
 
     All arrays have one float type; ``out`` is C-contiguous.
     """
+    require_fit(x, w, group)
     batch, channels = x.shape[:2]
-    if channels != w.shape[1] * group or w.shape[0] % group:
-        raise ValueError(f"weights {w.shape} in {group} groups do not fit {channels} input channels")
     spatial = out_shape(axes)
     y = np.empty((batch, w.shape[0], *spatial), x.dtype) if out is None else out
     if y.size == 0:
@@ -46,33 +45,14 @@ def convolve(
     return y
 
 
-def convolve_depthwise(
-    x: np.ndarray, w: np.ndarray, axes: Sequence[Axis], *, out: np.ndarray | None = None
-) -> np.ndarray:
-    """`convolve` with one input channel a group: ``w [in * multiplier, 1, *kernel]``.
+def require_fit(x: np.ndarray, w: np.ndarray, group: int) -> None:
+    """Check the channels of ``x [batch, in, ...]`` and ``w [out, in / group, ...]``.
 
-    One multiply-add over the whole image for each element of the kernel, in blocks of channels that fit the cache.
+    Raises:
+        ValueError: they do not fit.
     """
-    batch, channels = x.shape[:2]
-    multiplier = w.shape[0] // channels
-    spatial = out_shape(axes)
-    y = np.empty((batch, w.shape[0], *spatial), x.dtype) if out is None else out
-    x, axes = padded(x, axes)
-    taps = w.reshape(channels, multiplier, -1, *(1,) * len(axes))  # [in, multiplier, kernel, 1...]
-    result = y.reshape(batch, channels, multiplier, *spatial)
-    block = max(1, (_BLOCK_BYTES // 8) // max(1, math.prod(spatial) * multiplier * x.itemsize))
-    for image, target in zip(x, result, strict=True):
-        view = windows(image, axes)  # [in, *kernel, *out]
-        for start in range(0, channels, block):
-            part = slice(start, start + block)
-            total = target[part]
-            product = np.empty_like(total)
-            for number, offset in enumerate(np.ndindex(*(axis.kernel for axis in axes))):
-                seen = view[(part, *offset)][:, None]  # [block, 1, *out]
-                np.multiply(seen, taps[part, :, number], out=product if number else total)
-                if number:
-                    total += product
-    return y
+    if x.shape[1] != w.shape[1] * group or w.shape[0] % group:
+        raise ValueError(f"weights {w.shape} in {group} groups do not fit {x.shape[1]} input channels")
 
 
 def scatter(columns: np.ndarray, y: np.ndarray, axes: Sequence[Axis]) -> None:

@@ -2,91 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
-from onnxgen.graph.costs.cost import Cost
-from onnxgen.graph.costs.roofline import Roofline
 from onnxgen.graph.cpu.activation_functions import fused_activation
-from onnxgen.graph.cpu.convolution import convolve, convolve_depthwise
+from onnxgen.graph.cpu.convolution import convolve, require_fit
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
-from onnxgen.graph.cpu.windows import Axis, WindowSpec
+from onnxgen.graph.cpu.windows import WindowSpec
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
-from onnxgen.graph.ir.types import TensorType
 
 TABLE = KernelTable()
 
-Convolution = Callable[..., np.ndarray]
+
+class _Convolution:
+    """A node's convolution: by compiled loops for float32 over up to three axes, else as products of columns.
+
+    Weights that the model holds are packed at the first call.
+    """
+
+    def __init__(self, node: NodeSpec) -> None:
+        from onnxgen.graph.cpu import sliding_windows, tiled_convolution
+
+        self._sliding, self._tiled = sliding_windows, tiled_convolution
+        self._axes = lru_cache(maxsize=64)(WindowSpec.of(node).axes)
+        self._group = node.attr("group", 1)
+        self._held = 1 in node.constants and (not node.has_input(2) or 2 in node.constants)
+        self._packed: Any = None
+
+    def __call__(
+        self, x: np.ndarray, w: np.ndarray, b: np.ndarray | None, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        """``[batch, out, *out]`` in the type of ``x``; ``out`` has that type."""
+        wide = widened(x)
+        y = self._wide(wide, w, b, out if wide is x else None)
+        if y is out or out is None:
+            return y.astype(x.dtype, copy=False)
+        out[...] = y
+        return out
+
+    def _wide(self, x: np.ndarray, w: np.ndarray, b: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
+        require_fit(x, w, self._group)
+        axes = self._axes(x.shape[2:], w.shape[2:])
+        if x.dtype != np.float32 or not 1 <= len(axes) <= self._tiled.MOST_AXES or w.size == 0:
+            y = convolve(x, widened(w), axes, group=self._group, out=out)
+            if b is not None:
+                y += widened(b).reshape(-1, *(1,) * len(axes))
+            return y
+        if w.shape[1] == 1 and self._group > 1:
+            return self._sliding.slide_weights(x, widened(w), widened(b), axes, out)
+        packed = self._packed
+        if packed is None:
+            packed = self._tiled.PackedWeights.of(widened(w), widened(b), self._group)
+            self._packed = packed if self._held else None
+        return self._tiled.convolve_tiles(x, packed, axes, out)
 
 
-def _not_depthwise(node: NodeSpec) -> str | None:
-    weights = node.inputs[1]
-    if not isinstance(weights, TensorType) or weights.shape is None or len(weights.shape) < 3:
-        return "the shape of the weights is not known"
-    out, per_group = weights.shape[:2]
-    group = node.attr("group", 1)
-    if per_group != 1 or not isinstance(out, int) or group < 2 or out % group:
-        return f"{group} groups of {per_group} channels are not depthwise"
-    return None
-
-
-def _depthwise_seconds(node: NodeSpec, cost: Cost, roofline: Roofline) -> float | None:
-    """Two passes over the cache for each multiply-add: a few times the roofline, far less than tiny products."""
-    seconds = roofline.seconds(cost)
-    return None if seconds is None else 4 * seconds
-
-
-def _columns_seconds(node: NodeSpec, cost: Cost, roofline: Roofline) -> float | None:
-    """Matrix products of one row, as depthwise ones are, run far below the peak."""
-    seconds = roofline.seconds(cost)
-    return seconds if seconds is None or _not_depthwise(node) else 20 * seconds
-
-
-def _kernel(node: NodeSpec, convolution: Convolution) -> Kernel:
-    spec = WindowSpec.of(node)
-
-    def run(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
-        y = convolution(widened(x), widened(w), spec.axes(x.shape[2:], w.shape[2:]))
-        return _biased(y, b).astype(x.dtype, copy=False)
-
-    def into(x: np.ndarray, w: np.ndarray, *rest: np.ndarray | None) -> None:
-        *bias, y = rest
-        b = bias[0] if bias else None
-        assert y is not None
-        if widened(y) is not y:
-            y[...] = run(x, w, b)
-            return
-        _biased(convolution(x, w, spec.axes(x.shape[2:], w.shape[2:]), out=y), b)
-
-    return Kernel(run, into)
-
-
-def _biased(y: np.ndarray, b: np.ndarray | None) -> np.ndarray:
-    if b is not None:
-        y += widened(b).reshape(-1, *(1,) * (y.ndim - 2))
-    return y
-
-
-@TABLE.operator("Conv", 1, 11, 22, name="conv/depthwise", why_not=_not_depthwise, seconds=_depthwise_seconds)
-def conv_depthwise(node: NodeSpec) -> Kernel:
-    """Convolution with one input channel a group."""
-    return _kernel(node, convolve_depthwise)
-
-
-@TABLE.operator("Conv", 1, 11, 22, name="conv/columns", seconds=_columns_seconds)
+@TABLE.operator("Conv", 1, 11, 22)
 def conv(node: NodeSpec) -> Kernel:
     """Convolution over any number of spatial axes, in groups."""
-    group = node.attr("group", 1)
+    convolution = _Convolution(node)
 
-    def convolution(
-        x: np.ndarray, w: np.ndarray, axes: tuple[Axis, ...], out: np.ndarray | None = None
-    ) -> np.ndarray:
-        return convolve(x, w, axes, group=group, out=out)
+    def run(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
+        return convolution(x, w, b)
 
-    return _kernel(node, convolution)
+    def into(x: np.ndarray, w: np.ndarray, *rest: Any) -> None:
+        *bias, y = rest
+        convolution(x, w, bias[0] if bias else None, y)
+
+    return Kernel(run, into)
 
 
 @TABLE.operator("FusedConv", 1, domain=MICROSOFT)

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from kernel_runs import CPU, assert_same, fresh_rng, node_spec, run_cpu, run_ort
+from kernel_runs import assert_same, fresh_rng, run_cpu, run_ort
 
 
 def _case(rng, rank, group, *, depthwise=False):
@@ -58,15 +58,6 @@ def test_images_larger_than_a_block_of_columns():
     x, w = (rng.standard_normal(s).astype(np.float32) for s in ((1, 16, 200, 190), (4, 16, 3, 3)))
     got = run_cpu("Conv", x, w, pads=[1, 1, 1, 1])
     assert_same(got, run_ort("Conv", x, w, opset=21, pads=[1, 1, 1, 1]), atol=1e-4)
-
-
-def test_depthwise_weights_have_a_kernel_of_their_own():
-    x = np.zeros((1, 4, 5), np.float32)
-    names = [
-        CPU.claim(node_spec("Conv", x, np.zeros((8, per_group, 3), np.float32), group=4 // per_group)).kernel
-        for per_group in (1, 2)
-    ]
-    assert names == ["conv/depthwise", "conv/columns"]
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])

@@ -1,0 +1,55 @@
+"""Compiling a loop: ahead of its first call, for given types, kept on disk where there is a place for it."""
+
+# pyright: reportUntypedFunctionDecorator=false
+# Reason: numba's decorators are not typed.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numba
+import numpy as np
+
+REASSOCIATED = frozenset({"reassoc", "contract", "nsz"})
+"""Freedoms that let sums run in vector registers; NaN and infinities stay what they are."""
+
+CONTRACTED = frozenset({"contract"})
+"""Only multiply-adds."""
+
+inline: Any = numba.njit(nogil=True, error_model="numpy", fastmath=set(CONTRACTED))
+"""For small functions that compiled loops call."""
+
+
+def given(dtype: Any, rank: int) -> Any:
+    """A C-contiguous array that is only read."""
+    return numba.types.Array(numba.from_dtype(np.dtype(dtype)), rank, "C", readonly=True)
+
+
+def written(dtype: Any, rank: int) -> Any:
+    """A C-contiguous array that is written."""
+    return numba.types.Array(numba.from_dtype(np.dtype(dtype)), rank, "C")
+
+
+def compiled(
+    function: Callable[..., Any], types: Iterable[Any], *, fastmath: frozenset[str] = CONTRACTED
+) -> Callable[..., Any]:
+    """The function in machine code for arguments of these types, without the interpreter lock.
+
+    The code is kept on disk, beside the source or in the user's cache folder; where neither can be written it is
+    compiled anew in each process.
+    """
+    signature = tuple(types)
+    for cache in (True, False):
+        options: dict[str, Any] = {
+            "nogil": True,
+            "error_model": "numpy",
+            "fastmath": set(fastmath),
+            "cache": cache,
+        }
+        try:
+            return numba.njit([signature], **options)(function)
+        except (RuntimeError, OSError):
+            if not cache:
+                raise
+    raise AssertionError

@@ -1,0 +1,126 @@
+"""Depthwise convolution and pooling of float32 over up to three axes, by compiled sweeps over planes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from onnxgen.graph.cpu.compiled.planes import Kind, sliding
+from onnxgen.graph.cpu.team import share
+from onnxgen.graph.cpu.tiled_convolution import MOST_AXES, axis_table
+from onnxgen.graph.cpu.windows import Axis, out_shape
+
+_OPERATIONS_PER_S = 5e9
+"""Elements of windows that one thread takes a second, roughly: to tell what is worth sharing."""
+
+_ELEMENTS_OF_A_PART = 20_000
+
+_NONE = np.zeros((0, 0), np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the elements of a window lie once a plane is laid out; see `compiled.planes`.
+
+    Attributes:
+        phases: int64 ``[phases, 3]``.
+        sizes: Of a phase, int64 ``[3]``.
+        offsets: Of the window's elements, int64 ``[elements]``.
+    """
+
+    phases: np.ndarray
+    sizes: np.ndarray
+    offsets: np.ndarray
+
+    @classmethod
+    @lru_cache(maxsize=1024)
+    def of(cls, axes: tuple[Axis, ...]) -> Layout:
+        """The layout for the windows of those axes."""
+        all_axes = (*[Axis(1, 1, out=1)] * (MOST_AXES - len(axes)), *axes)
+        sizes = [a.out + (a.kernel - 1) * a.dilation // a.stride for a in all_axes]
+        phases: list[tuple[int, ...]] = []
+        offsets: list[int] = []
+        for element in np.ndindex(*(axis.kernel for axis in all_axes)):
+            away = [k * a.dilation for k, a in zip(element, all_axes, strict=True)]
+            phase = tuple(d % a.stride for d, a in zip(away, all_axes, strict=True))
+            if phase not in phases:
+                phases.append(phase)
+            z, y, x = (d // a.stride for d, a in zip(away, all_axes, strict=True))
+            offsets.append(((phases.index(phase) * sizes[0] + z) * sizes[1] + y) * sizes[2] + x)
+        return cls(*(np.array(values, np.int64) for values in (phases, sizes, offsets)))
+
+
+def slide(
+    kind: Kind,
+    x: np.ndarray,
+    axes: Sequence[Axis],
+    y: np.ndarray,
+    *,
+    w: np.ndarray | None = None,
+    bias: np.ndarray | None = None,
+    divisors: np.ndarray = _NONE,
+) -> None:
+    """Combine the elements of each window of ``x [batch, channels, *size]`` into ``y [batch, out, *axes.out]``.
+
+    Args:
+        kind: ``sum``, or ``max`` where NaN wins; elements outside count as 0, or as nothing.
+        x: float32.
+        axes: Of the windows.
+        y: float32, C-contiguous; as many channels as ``x`` or a multiple.
+        w: What the elements are multiplied by, ``[out, elements]`` float32; nothing without.
+        bias: What is added, ``[out]`` float32.
+        divisors: What sums are divided by, float32 ``[product of all axes but the last, last axis]``.
+    """
+    if y.size == 0:
+        return
+    table, layout = axis_table(tuple(axes)), Layout.of(tuple(axes))
+    elements = len(layout.offsets)
+    planes, outs = x.shape[0] * x.shape[1], y.shape[0] * y.shape[1]
+    if w is None:
+        w = np.ones((1, elements), np.float32)
+    begin = bias
+    if begin is None:
+        begin = np.full(1, 0 if kind == "sum" else -np.inf, np.float32)
+    each = max(1, _ELEMENTS_OF_A_PART * planes // (y.size * elements))
+    share(
+        sliding(kind),
+        np.ascontiguousarray(x).reshape(planes, -1),
+        _for_each_image(w, x.shape[0]),
+        _for_each_image(begin, x.shape[0]),
+        divisors,
+        y.reshape(outs, -1),
+        table,
+        layout.phases,
+        layout.sizes,
+        layout.offsets,
+        each,
+        parts=-(-planes // each),
+        seconds=y.size * elements / _OPERATIONS_PER_S,
+    )
+
+
+def _for_each_image(values: np.ndarray, batch: int) -> np.ndarray:
+    return values if len(values) == 1 or batch == 1 else np.concatenate([values] * batch)
+
+
+def slide_weights(
+    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, axes: Sequence[Axis], out: np.ndarray | None = None
+) -> np.ndarray:
+    """Convolution of float32 with one input channel a group: ``w [in * multiplier, 1, *kernel]``, ``bias [out]``."""
+    y = np.empty((x.shape[0], w.shape[0], *out_shape(axes)), np.float32) if out is None else out
+    slide("sum", x, axes, y, w=np.ascontiguousarray(w).reshape(w.shape[0], -1), bias=bias)
+    return y
+
+
+def counts(axes: Sequence[Axis], *, pads: bool) -> np.ndarray:
+    """How many elements each window has, as `slide` divides by them; at least 1."""
+    spatial = out_shape(axes)
+    total = np.ones(spatial, np.float32)
+    for index, axis in enumerate(axes):
+        number = np.maximum(axis.counts(pads=pads), 1).astype(np.float32)
+        total *= number.reshape(-1, *(1,) * (len(axes) - index - 1))
+    return total.reshape(math.prod(spatial[:-1]), spatial[-1])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onnxgen.errors import InvalidGraphError, KernelError
-from onnxgen.graph.cpu.re2 import compile_re2
+from onnxgen.graph.cpu.patterns import compile_pattern, utf8
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -82,21 +82,13 @@ def string_normalizer(node: NodeSpec) -> Kernel:
     return Kernel(run)
 
 
-def _bad_pattern(node: NodeSpec) -> str | None:
-    try:
-        compile_re2(node.attr("pattern", ""))
-    except ValueError as cause:
-        return f"pattern {node.attr('pattern')!r}: {cause}"
-    return None
-
-
-@TABLE.operator("RegexFullMatch", 20, why_not=_bad_pattern)
+@TABLE.operator("RegexFullMatch", 20)
 def regex_full_match(node: NodeSpec) -> Kernel:
     """Whether the pattern, in the syntax of RE2, matches each string as a whole."""
-    matches = compile_re2(node.attr("pattern", "")).fullmatch
+    matches = compile_pattern(node, node.attr("pattern", "")).fullmatch
 
     def run(x: np.ndarray) -> np.ndarray:
-        return np.array([matches(item) is not None for item in x.reshape(-1)], bool).reshape(x.shape)
+        return np.array([matches(utf8(item)) is not None for item in x.reshape(-1)], bool).reshape(x.shape)
 
     return Kernel(run)
 

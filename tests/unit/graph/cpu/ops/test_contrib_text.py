@@ -30,7 +30,8 @@ def compare(op_type, *inputs, **options):
             {"separators": [r"[,;]\s*"]},
             {"separators": [""]},
         ),
-        *({"tokenexp": "."}, {"tokenexp": "[a-z]+"}, {"tokenexp": r"\w+|!"}),
+        *({"tokenexp": "."}, {"tokenexp": "[a-z]+"}, {"tokenexp": r"\w+|!"}, {"tokenexp": "l|ll|o*"}),
+        *({"separators": ["l|lo"]}, {"tokenexp": r"\p{Latin}+"}),
     ],
     ids=str,
 )
@@ -49,6 +50,26 @@ def test_no_text_has_no_tokens():
     compare("Tokenizer", np.array([" ", " "], object), **options)
     with pytest.raises(InvalidGraphError, match="one of separators and tokenexp"):
         kernel_of(node_spec("Tokenizer", LINES, domain=MS, mark=0, mincharnum=1, pad_value="#"))
+
+
+def test_separators_that_match_nothing_separate_nothing():
+    options = {"mark": 0, "mincharnum": 1, "pad_value": "#", "domain": MS}
+    got = run_cpu("Tokenizer", np.array(["ab cd", "x"], object), separators=[r"\b", " *"], **options)
+    assert got.tolist() == [["ab", "cd"], ["x", "#"]]
+
+
+def test_texts_that_are_not_utf8_are_cut_too():
+    options = {"mark": 0, "mincharnum": 1, "pad_value": "#", "domain": MS}
+    text = np.array(["a\udcff b"], object)
+    assert run_cpu("Tokenizer", text, separators=[" "], **options).tolist() == [["a\udcff", "b"]]
+    assert run_cpu("Tokenizer", text, tokenexp="[a-z]+", **options).tolist() == [["a", "b"]]
+
+
+def test_a_pattern_that_is_none_is_an_error():
+    options = {"mark": 0, "mincharnum": 1, "pad_value": "#", "domain": MS}
+    for how in ({"separators": [" ", "(a"]}, {"tokenexp": "(a"}):
+        with pytest.raises(InvalidGraphError, match=r"pattern '\(a' is none of RE2: missing"):
+            kernel_of(node_spec("Tokenizer", LINES, **options, **how))
 
 
 @pytest.mark.parametrize("positive", [0, 1])

@@ -17,7 +17,7 @@
     │   └── UnsupportedOperatorError   no execution provider runs a node
     ├── BackendError             a backend failed to load or to execute
     │   ├── StepError            a step breaks the contract between engine and backend
-    │   └── KernelError          a node of a graph failed while it ran
+    │   └── KernelError          a node of a graph failed while it was compiled or ran
     ├── FeedError                inputs or output names of a run do not fit the model
     ├── RunCancelledError        a run was told to stop
     ├── TokenIdError             a token id is outside the vocabulary
@@ -100,7 +100,7 @@ class StepError(BackendError, ValueError):
 
 
 class KernelError(BackendError):
-    """A node of a graph failed while it ran; the message names the node and has its inputs' types and shapes."""
+    """A node of a graph failed while it was compiled or ran; the message names it and, of a run, has its inputs."""
 
 
 class FeedError(OnnxgenError, ValueError):

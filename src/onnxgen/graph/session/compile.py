@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnxgen.errors import KernelError, OnnxgenError
 from onnxgen.foundations.tracing import OFF, Tracer
 from onnxgen.graph.costs.host import host_roofline
 from onnxgen.graph.ep.from_graph import captured_values, type_of
+from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 from onnxgen.graph.ep.provider import HOST, Claim, ExecutionProvider
 from onnxgen.graph.ir.attributes import tensor_array
@@ -167,8 +169,20 @@ class _Compiler:
             builder.add_control_flow(node, spec, CONTROL_FLOW[spec.op_type](spec, graphs))
             return
         with self._trace.span(str(spec), "compile", provider=provider.name, kernel=assignment.claim.kernel):
-            kernel = provider.compile(spec, assignment.claim)
+            kernel = _compiled(provider, spec, assignment.claim)
         builder.add(node, spec, kernel, provider)
+
+
+def _compiled(provider: ExecutionProvider, node: NodeSpec, claim: Claim) -> Kernel:
+    try:
+        return provider.compile(node, claim)
+    except OnnxgenError:
+        raise
+    except Exception as cause:
+        raise KernelError(
+            f"provider {provider.name!r} claimed {node} for its kernel {claim.kernel!r} and cannot compile it: "
+            f"{type(cause).__name__}: {cause}"
+        ) from cause
 
 
 def _host_bytes(num_bytes: int) -> np.ndarray:

@@ -39,8 +39,6 @@ def attention(node: ir.Node, context: Context) -> Iterator[Edit]:
     form = find(node, context.opset())
     if form is None or not is_real(form.q) or not fits_attribute(form.scale, form.q):
         return
-    if context.opset() < 15:  # before, Shape has no start
-        return
     if context.opset() >= 23:
         yield _standard(form, node, context)
     yield _contrib(form, node, context)
@@ -52,7 +50,7 @@ def _standard(form: AttentionForm, node: ir.Node, context: Context) -> Edit:
     attributes: dict[str, Any] = {"scale": form.scale}
     if form.rank == 3:
         attributes |= {"q_num_heads": 1, "kv_num_heads": 1}
-    mask = _standard_mask(edit, form)
+    mask = _standard_mask(edit, form, context.opset())
     return edit.replace(node.outputs[0], edit.op("Attention", form.q, k, form.v, mask, **attributes))
 
 
@@ -63,7 +61,7 @@ def _contrib(form: AttentionForm, node: ir.Node, context: Context) -> Edit:
     heads = int(q[1] or 1) if form.rank == 4 else 1
     k, v = _keys_and_values(edit, form)
     attributes: dict[str, Any] = {"num_heads": heads, "scale": form.scale}
-    inputs = [_merged(edit, form.q, heads), k, v, None, None, _contrib_mask(edit, form)]
+    inputs = [_merged(edit, form.q, heads), k, v, None, None, _contrib_mask(edit, form, context.opset())]
     if form.rank == 3:
         return edit.replace(
             node.outputs[0], edit.op("MultiHeadAttention", *inputs, domain=MICROSOFT, **attributes)
@@ -137,14 +135,14 @@ def _mask(edit: Edit, form: AttentionForm) -> ir.Value | None:
     return edit.op("Add", bias, form.mask, dtype=element, shape=unknown)
 
 
-def _standard_mask(edit: Edit, form: AttentionForm) -> ir.Value | None:
+def _standard_mask(edit: Edit, form: AttentionForm, opset: int) -> ir.Value | None:
     """The mask as Attention broadcasts it: any axis but the last, which it would fill with minus infinity."""
     mask = _mask(edit, form)
     if mask is None:
         return None
     found = dims(mask)
     if found is None or found[-1] is None or found[-1] != form.key_dims[-2]:
-        return _spread(edit, form, mask)
+        return _spread(edit, form, mask, opset)
     return _of_rank_4(edit, mask, batch_first=True) if form.rank == 3 else mask
 
 
@@ -160,12 +158,12 @@ def _of_rank_4(edit: Edit, mask: ir.Value, *, batch_first: bool) -> ir.Value:
     return edit.op("Unsqueeze", mask, np.asarray(axes), dtype=dtype(mask), shape=tuple(found))
 
 
-def _contrib_mask(edit: Edit, form: AttentionForm) -> ir.Value | None:
+def _contrib_mask(edit: Edit, form: AttentionForm, opset: int) -> ir.Value | None:
     mask = _mask(edit, form)
-    return None if mask is None else _spread(edit, form, mask)
+    return None if mask is None else _spread(edit, form, mask, opset)
 
 
-def _spread(edit: Edit, form: AttentionForm, mask: ir.Value) -> ir.Value:
+def _spread(edit: Edit, form: AttentionForm, mask: ir.Value, opset: int) -> ir.Value:
     """The mask as ``[1 or batch, 1 or heads, seq, total]``: MultiHeadAttention broadcasts the first two axes only."""
     mask = _of_rank_4(edit, mask, batch_first=form.rank == 3)
     q, k, found = dims(form.q), form.key_dims, dims(mask)
@@ -177,13 +175,18 @@ def _spread(edit: Edit, form: AttentionForm, mask: ir.Value) -> ir.Value:
     one = np.asarray([1])
     k_axis = len(k) - 2 if form.k_order is None else form.k_order[-2]
     q_axis = len(q) - 2
-    sizes = [
-        edit.op("Shape", value, start=axis, end=axis + 1, dtype=ir.DataType.INT64, shape=(1,))
-        for value, axis in ((form.q, q_axis), (form.k, k_axis))
-    ]
+    sizes = [_size(edit, value, axis, opset) for value, axis in ((form.q, q_axis), (form.k, k_axis))]
     target = edit.op("Concat", one, one, *sizes, axis=0, dtype=ir.DataType.INT64, shape=(4,))
     head = (None, None) if found is None else found[:2]
     return edit.op("Expand", mask, target, dtype=element, shape=(*head, *wanted))
+
+
+def _size(edit: Edit, value: ir.Value, axis: int, opset: int) -> ir.Value:
+    """The size of one axis as a vector of one element; Shape can say it alone from opset 15 on."""
+    if opset >= 15:
+        return edit.op("Shape", value, start=axis, end=axis + 1, dtype=ir.DataType.INT64, shape=(1,))
+    sizes = edit.op("Shape", value, dtype=ir.DataType.INT64, shape=(rank(value),))
+    return edit.op("Gather", sizes, np.asarray([axis]), axis=0, dtype=ir.DataType.INT64, shape=(1,))
 
 
 ATTENTION = rewriting("attention", OptimizationLevel.EXTENDED, {"MatMul": attention})

@@ -54,6 +54,13 @@ def test_a_mask_of_keys_is_spread_over_the_queries():
     assert lines[-1] == f"y = MultiHeadAttention(x, u, z, _, _, {spread}) {{num_heads=2, scale=0.5}}"
 
 
+def test_before_shapes_could_be_told_axis_by_axis():
+    middle = "s = MatMul(q, k) t = Mul(half, s) m = Add(bias, t) p = Softmax<axis = 3>(m) a = MatMul(p, v)"
+    lines = fused(text(middle, ", float[B, 1, 1, T] bias"), opset=13)
+    assert "Expand(bias, " in lines[-2]
+    assert lines[-1].startswith("y = MultiHeadAttention(x, u, z, _, _, ")
+
+
 def test_a_mask_without_batch_and_heads():
     middle = "s = MatMul(q, k) m = Add(bias, s) p = Softmax<axis = -1>(m) a = MatMul(p, v)"
     lines = fused(text(middle, ", float[S, T] bias"))

@@ -79,6 +79,11 @@ def test_operators_of_others_and_optional_values_pass(right):
     load_graph(model([right]))
 
 
+def test_operators_that_onnx_runtime_has_before_the_standard_pass():
+    early = node("LayerNormalization", "x s", "y")
+    load_graph(model([early], initializers=[weight("s")], opsets={"": 13}))
+
+
 LOOP = [
     node("Constant", "", "n", value_int=2),
     node("Constant", "", "t", value_int=1),

@@ -155,7 +155,7 @@ _WITH_ATTRIBUTES: dict[str, tuple[tuple[int, ...], Callable[[NodeSpec], Formula]
     ),
     "Swish": ((24,), lambda n: _fixed(swish, n.attr("alpha", 1.0)), False),
     "Gelu": ((20,), lambda n: gelu_tanh if n.attr("approximate", "none") == "tanh" else gelu, False),
-    "ThresholdedRelu": ((10, 22), lambda n: _fixed(thresholded_relu, n.attr("alpha", 1.0)), True),
+    "ThresholdedRelu": ((1, 10, 22), lambda n: _fixed(thresholded_relu, n.attr("alpha", 1.0)), True),
     "Shrink": ((9,), lambda n: _fixed(shrink, n.attr("lambd", 0.5), n.attr("bias", 0.0)), True),
 }
 

@@ -54,6 +54,12 @@ class Layout:
         return cls(*(np.array(values, np.int64) for values in (phases, sizes, offsets)))
 
 
+def can_slide(dtype: np.dtype, axes: Sequence[Axis], *, most_elements: int) -> bool:
+    """Whether `slide` takes these windows of at most so many elements."""
+    elements = math.prod(axis.kernel for axis in axes)
+    return dtype == np.float32 and 1 <= len(axes) <= MOST_AXES and 0 < elements <= most_elements
+
+
 def slide(
     kind: Kind,
     x: np.ndarray,
@@ -62,7 +68,7 @@ def slide(
     *,
     w: np.ndarray | None = None,
     bias: np.ndarray | None = None,
-    divisors: np.ndarray = _NONE,
+    divisors: np.ndarray | None = None,
 ) -> None:
     """Combine the elements of each window of ``x [batch, channels, *size]`` into ``y [batch, out, *axes.out]``.
 
@@ -91,7 +97,7 @@ def slide(
         np.ascontiguousarray(x).reshape(planes, -1),
         _for_each_image(w, x.shape[0]),
         _for_each_image(begin, x.shape[0]),
-        divisors,
+        _NONE if divisors is None else divisors,
         y.reshape(outs, -1),
         table,
         layout.phases,

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from onnxgen.graph.cpu.compiled.function import compiled, given, inline, written
+from onnxgen.graph.cpu.compiled.function import address, compiled, given, inline, written
 from onnxgen.graph.cpu.compiled.patches import RUN_FIELDS, cut_into_runs, gatherer
 from onnxgen.graph.cpu.compiled.primitives import claim
 from onnxgen.graph.cpu.compiled.tile import TileShape, tile, tile_shape
@@ -90,7 +90,7 @@ def _loop(
         runs = np.empty((block_columns + BLOCK_PANELS, RUN_FIELDS), np.int64)
         tiles_each = (tiles + row_blocks - 1) // row_blocks
         while True:
-            part = claim(claims.ctypes.data)
+            part = claim(address(claims))
             if part >= parts:
                 break
             image = part // (blocks * row_blocks)
@@ -105,12 +105,12 @@ def _loop(
                 gather(x[image], panels, runs, count, axes, start, stop)
                 for index in range(group * tiles + first_tile, group * tiles + last_tile):
                     row = (index - group * tiles) * tile_rows
-                    left = w.ctypes.data + 4 * (index * depth + start) * tile_rows
-                    biases = bias.ctypes.data + 4 * index * tile_rows
+                    left = address(w) + 4 * (index * depth + start) * tile_rows
+                    biases = address(bias) + 4 * index * tile_rows
                     for column in range(first_column, last_column, tile_columns):
-                        right = panels.ctypes.data + 4 * (column - first_column) * (stop - start)
+                        right = address(panels) + 4 * (column - first_column) * (stop - start)
                         if row + tile_rows <= rows and column + tile_columns <= last_column:
-                            target = y.ctypes.data + 4 * ((image * rows + row) * columns + column)
+                            target = address(y) + 4 * ((image * rows + row) * columns + column)
                             multiply(left, right, target, stop - start, 4 * columns, biases, start == 0)
                             continue
                         edge = y[
@@ -119,7 +119,7 @@ def _loop(
                         if start:
                             copy(edge, spare)
                         multiply(
-                            left, right, spare.ctypes.data, stop - start, 4 * tile_columns, biases, start == 0
+                            left, right, address(spare), stop - start, 4 * tile_columns, biases, start == 0
                         )
                         copy(spare[: edge.shape[0], : edge.shape[1]], edge)
 

@@ -17,8 +17,14 @@ REASSOCIATED = frozenset({"reassoc", "contract", "nsz"})
 CONTRACTED = frozenset({"contract"})
 """Only multiply-adds."""
 
-inline: Any = numba.njit(nogil=True, error_model="numpy", fastmath=set(CONTRACTED))
+inline: Any = numba.njit(nogil=True, forceinline=True, error_model="numpy", fastmath=set(CONTRACTED))
 """For small functions that compiled loops call."""
+
+
+@inline
+def address(array: Any) -> int:
+    """Where the first element lies, signed: the sum of an unsigned and a signed integer would be a float64."""
+    return np.intp(array.ctypes.data)  # pyright: ignore[reportReturnType]
 
 
 def given(dtype: Any, rank: int) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from onnxgen.graph.cpu.compiled.function import inline
+from onnxgen.graph.cpu.compiled.function import address, inline
 from onnxgen.graph.cpu.compiled.movers import mover
 from onnxgen.graph.cpu.compiled.tile import TileShape
 
@@ -58,10 +58,10 @@ def gatherer(shape: TileShape) -> Callable[..., None]:
         k_z = start // (kernel_x * kernel_y) % kernel_z
         channel = start // (kernel_x * kernel_y * kernel_z)
         for k in range(start, stop):
-            plane = x.ctypes.data + 4 * channel * depth * height * width
+            plane = address(x) + 4 * channel * depth * height * width
             for r in range(count):
                 length = runs[r, 3]
-                target = panels.ctypes.data + 4 * (
+                target = address(panels) + 4 * (
                     (runs[r, 4] * (stop - start) + k - start) * panel_columns + runs[r, 5]
                 )
                 at_z = runs[r, 0] + k_z * axes[0, DILATION]

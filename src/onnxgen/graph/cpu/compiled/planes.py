@@ -25,7 +25,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from onnxgen.graph.cpu.compiled.function import compiled, given, written
+from onnxgen.graph.cpu.compiled.function import address, compiled, given, written
 from onnxgen.graph.cpu.compiled.movers import mover
 from onnxgen.graph.cpu.compiled.patches import OUT, PAD, SIZE, STRIDE
 from onnxgen.graph.cpu.compiled.primitives import I32, I64, claim
@@ -101,11 +101,11 @@ def _loop(shape: TileShape, kind: Kind) -> Callable[..., None]:
         results = np.empty(places + swept, np.float32)
         stride = axes[2, STRIDE]
         while True:
-            part = claim(claims.ctypes.data)
+            part = claim(address(claims))
             if part >= parts:
                 break
             for plane in range(part * planes_each, min(x.shape[0], (part + 1) * planes_each)):
-                target = space.ctypes.data
+                target = address(space)
                 for phase in range(len(phases)):
                     for z in range(laid[0]):
                         at_z = z * axes[0, STRIDE] + phases[phase, 0] - axes[0, PAD]
@@ -117,7 +117,7 @@ def _loop(shape: TileShape, kind: Kind) -> Callable[..., None]:
                                 at_x = first * stride + phases[phase, 2] - axes[2, PAD]
                                 move(
                                     target + 4 * first,
-                                    x.ctypes.data + 4 * (start + at_x),
+                                    address(x) + 4 * (start + at_x),
                                     min(chunk, line - first),
                                     stride,
                                     -at_x,
@@ -125,13 +125,13 @@ def _loop(shape: TileShape, kind: Kind) -> Callable[..., None]:
                                 )
                             target += 4 * line
                 for made in range(plane * multiplier, (plane + 1) * multiplier):
-                    weights = w.ctypes.data + 4 * (made if len(w) > 1 else 0) * len(offsets)
+                    weights = address(w) + 4 * (made if len(w) > 1 else 0) * len(offsets)
                     begin = bias[made if len(bias) > 1 else 0]
                     for place in range(0, places, swept):
                         sweep(
-                            results.ctypes.data + 4 * place,
-                            space.ctypes.data + 4 * place,
-                            offsets.ctypes.data,
+                            address(results) + 4 * place,
+                            address(space) + 4 * place,
+                            address(offsets),
                             weights,
                             len(offsets),
                             begin,
@@ -148,8 +148,8 @@ def _loop(shape: TileShape, kind: Kind) -> Callable[..., None]:
                         for first in range(0, out_width, chunk):
                             length = min(chunk, out_width - first)
                             move(
-                                y.ctypes.data + 4 * ((made * rows + row) * out_width + first),
-                                results.ctypes.data + 4 * (at + first),
+                                address(y) + 4 * ((made * rows + row) * out_width + first),
+                                address(results) + 4 * (at + first),
                                 length,
                                 1,
                                 0,

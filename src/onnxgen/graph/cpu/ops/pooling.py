@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.registry import KernelTable
-from onnxgen.graph.cpu.windows import Axis, WindowSpec
+from onnxgen.graph.cpu.windows import Axis, WindowSpec, out_shape
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 
+if TYPE_CHECKING:
+    from onnxgen.graph.cpu.compiled.planes import Kind
+
 TABLE = KernelTable()
+
+_MOST_ELEMENTS = 64
+"""Larger windows take less time axis by axis."""
 
 
 def reduce_windows(x: np.ndarray, axes: Sequence[Axis], ufunc: np.ufunc, start: float) -> np.ndarray:
@@ -49,15 +57,48 @@ def max_pool(node: NodeSpec) -> Kernel:
     """The largest element of each window; NaN wins. The second output is its index in the flattened input."""
     spec, column_major = WindowSpec.of(node, partial=True), node.attr("storage_order", 0) == 1
 
-    def run(x: np.ndarray) -> np.ndarray | tuple[np.ndarray, np.ndarray | None]:
-        axes, wide = spec.axes(x.shape[2:]), widened(x)
-        if node.wants_output(1):
-            values, indices = _max_with_indices(wide, axes, column_major=column_major)
-            return values.astype(x.dtype, copy=False), indices
-        y = reduce_windows(wide, axes, np.maximum, lowest(wide.dtype)).astype(x.dtype, copy=False)
-        return (np.ascontiguousarray(y), None) if len(node.outputs) > 1 else np.ascontiguousarray(y)
+    def by_axes(x: np.ndarray, axes: tuple[Axis, ...]) -> np.ndarray:
+        return reduce_windows(x, axes, np.maximum, lowest(x.dtype))
 
-    return Kernel(run)
+    values = _pool(spec, "max", by_axes)
+
+    def run(x: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        if not node.wants_output(1):
+            return values.run(x), None
+        found, indices = _max_with_indices(widened(x), spec.axes(x.shape[2:]), column_major=column_major)
+        return found.astype(x.dtype, copy=False), indices
+
+    return values if len(node.outputs) == 1 else Kernel(run)
+
+
+def _pool(
+    spec: WindowSpec,
+    kind: Kind,
+    by_axes: Callable[[np.ndarray, tuple[Axis, ...]], np.ndarray],
+    divisors: Callable[[tuple[Axis, ...]], np.ndarray] | None = None,
+) -> Kernel:
+    """By a compiled sweep where windows of float32 are small, else axis by axis."""
+    from onnxgen.graph.cpu.sliding_windows import can_slide, slide
+
+    axes_of = lru_cache(maxsize=64)(spec.axes)
+    divisors_of = lru_cache(maxsize=64)(divisors) if divisors else None
+
+    def into(x: np.ndarray, y: np.ndarray) -> None:
+        axes, wide = axes_of(x.shape[2:]), widened(x)
+        if not can_slide(wide.dtype, axes, most_elements=_MOST_ELEMENTS):
+            y[...] = by_axes(wide, axes)
+            return
+        target = y if y.dtype == np.float32 else np.empty(y.shape, np.float32)
+        slide(kind, wide, axes, target, divisors=divisors_of(axes) if divisors_of else None)
+        if target is not y:
+            y[...] = target
+
+    def run(x: np.ndarray) -> np.ndarray:
+        y = np.empty((*x.shape[:2], *out_shape(axes_of(x.shape[2:]))), x.dtype)
+        into(x, y)
+        return y
+
+    return Kernel(run, into)
 
 
 def _max_with_indices(
@@ -92,14 +133,14 @@ def _max_axis(
 @TABLE.operator("AveragePool", 1, 7, 10, 11, 19, 22)
 def average_pool(node: NodeSpec) -> Kernel:
     """The mean of each window, over the elements inside the input or, as the node says, the padded input."""
+    from onnxgen.graph.cpu.sliding_windows import counts
+
     spec, include_pads = WindowSpec.of(node, partial=True), bool(node.attr("count_include_pad", 0))
 
-    def run(x: np.ndarray) -> np.ndarray:
-        return average(widened(x), spec.axes(x.shape[2:]), include_pads=include_pads).astype(
-            x.dtype, copy=False
-        )
+    def by_axes(x: np.ndarray, axes: tuple[Axis, ...]) -> np.ndarray:
+        return average(x, axes, include_pads=include_pads)
 
-    return Kernel(run)
+    return _pool(spec, "sum", by_axes, lambda axes: counts(axes, pads=include_pads))
 
 
 def average(x: np.ndarray, axes: Sequence[Axis], *, include_pads: bool) -> np.ndarray:

@@ -11,25 +11,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from onnxgen.conformance.cases import GROUPS, load_cases
+from onnxgen.conformance.levels import LEVELS
 from onnxgen.conformance.runner import GroupResult, run_group
 from onnxgen.conformance.subjects import onnx_runtime, ours
-from onnxgen.graph.session import GraphOptimizationLevel
-
-_LEVELS = {
-    "disabled": GraphOptimizationLevel.ORT_DISABLE_ALL,
-    "basic": GraphOptimizationLevel.ORT_ENABLE_BASIC,
-    "extended": GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
-    "all": GraphOptimizationLevel.ORT_ENABLE_ALL,
-}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tests and print the counts; 0 when nothing failed, 1 otherwise."""
     asked = _parser().parse_args(arguments)
     pattern = re.compile(asked.filter)
-    load = ours(
-        asked.providers.split(","), level=_LEVELS[asked.level], memory_reuse=not asked.no_memory_reuse
-    )
+    load = ours(asked.providers.split(","), level=LEVELS[asked.level], memory_reuse=not asked.no_memory_reuse)
     report: dict[str, Any] = {}
     peers: dict[str, Any] = {}
     failed = False
@@ -73,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--groups", default=",".join(GROUPS), help="of %(default)s")
     parser.add_argument("--filter", default="", metavar="REGEX", help="only tests whose name has it")
     parser.add_argument(
-        "--level", choices=list(_LEVELS), default="all", help="graph optimization (%(default)s)"
+        "--level", choices=list(LEVELS), default="all", help="graph optimization (%(default)s)"
     )
     parser.add_argument("--no-memory-reuse", action="store_true", help="every value gets memory of its own")
     parser.add_argument(

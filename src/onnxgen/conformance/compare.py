@@ -23,8 +23,12 @@ def check_value(
     """
     if isinstance(expected, list):
         _check_sequence(found, cast("list[Any]", expected), rtol=rtol, atol=atol, where=where, values=values)
+    elif isinstance(expected, dict):
+        _check_map(found, cast("dict[Any, Any]", expected), rtol=rtol, atol=atol, where=where, values=values)
     elif isinstance(expected, np.ndarray):
         _check_array(found, expected, rtol=rtol, atol=atol, where=where, values=values)
+    elif isinstance(expected, float) and isinstance(found, float):
+        _check_array(np.array(found), np.array(expected), rtol=rtol, atol=atol, where=where, values=values)
     elif found != expected:
         raise MismatchError(f"{where}: {found!r}, expected {expected!r}")
 
@@ -37,6 +41,16 @@ def _check_sequence(found: Any, expected: list[Any], *, where: str, **how: Any) 
         raise MismatchError(f"{where}: {len(items)} elements, expected {len(expected)}")
     for index, (one, other) in enumerate(zip(items, expected, strict=True)):
         check_value(one, other, where=f"{where}[{index}]", **how)
+
+
+def _check_map(found: Any, expected: dict[Any, Any], *, where: str, **how: Any) -> None:
+    if not isinstance(found, dict):
+        raise MismatchError(f"{where}: {type(found).__name__}, expected a map")
+    values = cast("dict[Any, Any]", found)
+    if values.keys() != expected.keys():
+        raise MismatchError(f"{where}: keys {list(values)}, expected {list(expected)}")
+    for key, value in expected.items():
+        check_value(values[key], value, where=f"{where}[{key!r}]", **how)
 
 
 def _check_array(
@@ -54,13 +68,13 @@ def _check_array(
     if strings:
         wrong = [_text(item) for item in found.flat] != [_text(item) for item in expected.flat]
     else:
-        wrong = not np.allclose(_plain(found), _plain(expected), rtol=rtol, atol=atol, equal_nan=True)
+        wrong = not np.allclose(plain(found), plain(expected), rtol=rtol, atol=atol, equal_nan=True)
     if wrong:
         raise MismatchError(f"{where}: {_worst(found, expected)}")
 
 
-def _plain(array: np.ndarray) -> np.ndarray:
-    """An array that NumPy can subtract: small types widened."""
+def plain(array: np.ndarray) -> np.ndarray:
+    """An array that NumPy can subtract: types of ml_dtypes become float32."""
     return array.astype(np.float32) if is_ml_dtype(array.dtype) else array
 
 
@@ -68,7 +82,7 @@ def _worst(found: np.ndarray, expected: np.ndarray) -> str:
     if expected.dtype.kind not in "fiu":
         return "values differ"
     with np.errstate(all="ignore"):
-        difference = np.abs(_plain(found).astype(np.float64) - _plain(expected).astype(np.float64))
+        difference = np.abs(plain(found).astype(np.float64) - plain(expected).astype(np.float64))
     index = np.unravel_index(np.nanargmax(np.nan_to_num(difference, nan=np.inf)), difference.shape)
     return f"{found[index]} at {[int(i) for i in index]}, expected {expected[index]}"
 

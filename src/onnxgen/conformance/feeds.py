@@ -11,11 +11,32 @@ import numpy as np
 _KINDS = {
     "float": np.float32, "double": np.float64, "float16": np.float16, "int64": np.int64, "int32": np.int32,
     "int16": np.int16, "int8": np.int8, "uint8": np.uint8, "uint16": np.uint16, "uint32": np.uint32,
-    "uint64": np.uint64, "bool": np.bool_,
+    "uint64": np.uint64, "bool": np.bool_, "string": np.object_,
 }  # fmt: skip
 
 SIZES = (1, 2, 3, 4, 16, 32, 48, 64, 96, 128, 224, 320, 480, 512, 640, 1000, 1536, 16000, 44160)
 """Sizes to try for a dimension that the model leaves open."""
+
+_WORDS = (
+    "",
+    "0",
+    "1",
+    "2",
+    "a",
+    "b",
+    "c",
+    "A",
+    "cat",
+    "dog",
+    "Dog",
+    "the",
+    "-1",
+    "1.5",
+    "é",
+    "日本",
+    "<unk>",
+)
+_LENGTHS = ("len", "length", "lens", "lengths")
 
 
 class Described(Protocol):
@@ -43,15 +64,31 @@ def candidate_sizes(names: Sequence[str], given: Mapping[str, int], *, seed: int
 
 
 def random_feeds(
-    inputs: Sequence[Described], sizes: Mapping[str, int], *, seed: int, below: int = 8
+    inputs: Sequence[Described],
+    sizes: Mapping[str, int],
+    *,
+    seed: int,
+    below: int = 8,
+    values: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
-    """Values for every input: floats around 0, integers from 0 to ``below``, both truth values.
+    """Values for every input.
+
+    Floats lie around 0, integers from 0 to ``below``, truth values and words are any. Integers that are called lengths
+    are at least 1 and at most the longest axis behind the first of the other inputs.
+
+    Args:
+        inputs: What the model takes.
+        sizes: Sizes of its open dimensions.
+        seed: Of the random numbers.
+        below: What integers stay below.
+        values: What whole inputs are filled with, by name.
 
     Raises:
-        ValueError: for an input that is not a tensor of numbers, naming it.
+        ValueError: for an input that is no tensor, naming it.
     """
     random = np.random.default_rng(seed)
-    return {one.name: _value(one, sizes, random, below) for one in inputs}
+    longest = max((max(_shape(one, sizes)[1:], default=1) for one in inputs), default=1)
+    return {one.name: _value(one, sizes, random, below, longest, values or {}) for one in inputs}
 
 
 def num_elements(inputs: Sequence[Described], sizes: Mapping[str, int]) -> int:
@@ -66,14 +103,26 @@ def _shape(one: Described, sizes: Mapping[str, int]) -> list[int]:
     ]
 
 
-def _value(one: Described, sizes: Mapping[str, int], random: np.random.Generator, below: int) -> np.ndarray:
+def _value(
+    one: Described,
+    sizes: Mapping[str, int],
+    random: np.random.Generator,
+    below: int,
+    longest: int,
+    values: Mapping[str, float],
+) -> np.ndarray:
     kind = _KINDS.get(one.type.removeprefix("tensor(").removesuffix(")"))
     if kind is None:
-        raise ValueError(f"input {one.name!r} is a {one.type}; random feeds are tensors of numbers")
-    shape = _shape(one, sizes)
-    dtype = np.dtype(kind)
+        raise ValueError(f"input {one.name!r} is a {one.type}; random feeds are tensors of numbers or words")
+    shape, dtype = _shape(one, sizes), np.dtype(kind)
+    if one.name in values:
+        return np.full(shape, values[one.name], dtype)
+    if dtype.kind == "O":
+        return random.choice(np.array(_WORDS, object), shape)
     if dtype.kind == "f":
-        return random.standard_normal(shape).astype(dtype) * dtype.type(0.5)
+        return np.asarray(0.5 * random.standard_normal(shape), dtype)
+    if dtype.kind == "i" and one.name.lower().replace(".", "_").split("_")[-1] in _LENGTHS:
+        return random.integers(1, longest + 1, shape).astype(dtype)
     return random.integers(0, 2 if dtype.kind == "b" else below, shape).astype(dtype)
 
 

@@ -3,120 +3,131 @@
 from __future__ import annotations
 
 import argparse
-import itertools
+import math
 import sys
 import time
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from onnxgen.conformance.compare import MismatchError, check_value
-from onnxgen.conformance.feeds import candidate_sizes, num_elements, open_dims, random_feeds
-from onnxgen.graph.session import InferenceSession
+from onnxgen.conformance.differences import largest_difference, unit_of
+from onnxgen.conformance.levels import LEVELS
+from onnxgen.conformance.peer import Peer, PeerRun, shapes_text
+from onnxgen.graph.session import InferenceSession, SessionOptions
 
-_MOST_ELEMENTS = 2_000_000
+RTOL = 1e-3
+"""The default tolerance: relative to each output's largest value."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare each model and print a line for it; 0 when none differs, 1 otherwise."""
+    """Compare each model and print a line for it, then the counts; 0 when none differs or fails, 1 otherwise."""
     asked = _parser().parse_args(arguments)
-    given = {name: int(size) for name, size in (text.split("=", 1) for text in asked.dim)}
-    bad = 0
+    sizes = {name: int(size) for name, size in (text.split("=", 1) for text in asked.dim)}
+    values = {name: float(value) for name, value in (text.split("=", 1) for text in asked.value)}
+    counts: Counter[str] = Counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for path in _model_files(asked.paths):
-            verdict = compare_model(path, asked.providers.split(","), given, seed=asked.seed, rtol=asked.rtol)
-            bad += not verdict.startswith("equal")
+            verdict = compare_model(
+                path, asked.providers.split(","), sizes, values=values, seed=asked.seed, rtol=asked.rtol,
+                levels=asked.levels.split(","), num_sizes=asked.sizes,
+            )  # fmt: skip
+            counts[verdict.split(":", 1)[0].split(" within", 1)[0]] += 1
             print(f"{path}: {verdict}", flush=True)
-    return int(bad > 0)
+    print(", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
+    return int(bool(counts.keys() - {"equal", "not compared"}))
 
 
 def compare_model(
-    path: Path, providers: Sequence[str], sizes: Mapping[str, int], *, seed: int, rtol: float
+    path: Path,
+    providers: Sequence[str],
+    sizes: Mapping[str, int],
+    *,
+    seed: int,
+    rtol: float = RTOL,
+    values: Mapping[str, float] | None = None,
+    levels: Sequence[str] = ("disabled", "all"),
+    num_sizes: int = 2,
 ) -> str:
-    """Run one model in both runtimes, twice with other sizes; a phrase that begins with ``equal`` or says what differs."""
-    import onnxruntime
+    """Run one model in both runtimes: at each level, on inputs of several sizes, each of them three times.
 
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
+    What a model gives is what ONNX Runtime computes without optimizations. Where its optimizations change that by more
+    than the tolerance (quantized models), the tolerance is that difference.
+
+    Args:
+        path: The model.
+        providers: Ours, in order of preference.
+        sizes: Sizes of open dimensions by name.
+        seed: Of the feeds.
+        rtol: Relative to each output's largest value.
+        values: What inputs are filled with, by name.
+        levels: Our optimization levels, as `LEVELS` names them.
+        num_sizes: How many sizes of the inputs are tried in one session.
+
+    Returns:
+        A phrase that begins with ``equal within``, ``not compared:``, ``not loaded:``, ``fails:`` or ``differs:``.
+    """
     try:
-        peer = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        peer = Peer(path)
     except Exception as error:  # noqa: BLE001 - the peer raises what it likes
-        return f"equal in nothing to compare: ONNX Runtime does not load it ({_first_line(error)})"
-    start = time.perf_counter()
+        return f"not compared: ONNX Runtime does not load it: {_first_line(error)}"
     try:
-        session = InferenceSession(path, providers=list(providers))
-    except Exception as error:  # noqa: BLE001 - a report, not a handler
-        return f"not loaded: {type(error).__name__}: {_first_line(error)}"
-    load_s = time.perf_counter() - start
-    runs = _runs_that_the_peer_accepts(peer, sizes, seed=seed, wanted=2)
+        runs = peer.accepted_runs(sizes, values or {}, seed=seed, wanted=num_sizes)
+    except ValueError as error:
+        return f"not compared: {error}"
     if not runs:
-        return "equal in nothing to compare: ONNX Runtime refuses every size that was tried"
-    ratios: list[float] = []
-    for feeds, expected, peer_s in runs:
-        seconds = float("inf")
-        for _ in range(3):  # the first run of a size, a prepared one, a repeated one
-            start = time.perf_counter()
-            try:
-                found = session.run(None, feeds)
-            except Exception as error:  # noqa: BLE001 - a report, not a handler
-                return f"fails: {type(error).__name__}: {_first_line(error)} at {_shapes(feeds)}"
-            seconds = min(seconds, time.perf_counter() - start)
-            try:
-                for output, one, other in zip(peer.get_outputs(), found, expected, strict=True):
-                    check_value(one, other, rtol=rtol, atol=rtol * _scale(other), where=output.name)
-            except MismatchError as mismatch:
-                return f"differs: {mismatch} at {_shapes(feeds)}"
-        ratios.append(seconds / peer_s)
-    shapes = "; ".join(_shapes(feeds) for feeds, _, _ in runs)
-    return f"equal at {shapes}; loaded in {load_s:.2f} s, {max(ratios):.1f} x ONNX Runtime's time"
-
-
-def _runs_that_the_peer_accepts(
-    peer: Any, sizes: Mapping[str, int], *, seed: int, wanted: int
-) -> list[tuple[dict[str, Any], list[Any], float]]:
-    inputs = peer.get_inputs()
-    runs: list[tuple[dict[str, Any], list[Any], float]] = []
-    candidates = candidate_sizes(open_dims(inputs), sizes, seed=seed)
-    for candidate, below in itertools.product(candidates, (8, 2)):  # some indices have two values only
-        if num_elements(inputs, candidate) > _MOST_ELEMENTS:
-            continue
-        feeds = random_feeds(inputs, candidate, seed=seed, below=below)
-        if any(_shapes(feeds) == _shapes(other) for other, _, _ in runs):
-            continue
+        return "not compared: ONNX Runtime refuses every size that was tried"
+    worst, ratio, load_s = 0.0, 0.0, 0.0
+    for level in levels:
+        options = SessionOptions()
+        options.graph_optimization_level = LEVELS[level]
+        start = time.perf_counter()
         try:
-            expected = peer.run(None, feeds)
-            runs.append((feeds, expected, min(_timed(peer, feeds) for _ in range(3))))
-        except Exception:  # noqa: BLE001, S112 - sizes that do not fit the model are skipped
-            continue
-        if len(runs) == wanted:
-            break
-    return runs
+            session = InferenceSession(path, options, providers=list(providers))
+        except Exception as error:  # noqa: BLE001 - a report, not a handler
+            return f"not loaded: {type(error).__name__}: {_first_line(error)} (level {level})"
+        load_s = time.perf_counter() - start
+        for run in runs:
+            where = f"at {shapes_text(run.feeds)} (level {level})"
+            try:
+                difference, seconds = _three_runs(session, run, peer.output_names, rtol)
+            except MismatchError as mismatch:
+                return f"differs: {mismatch} {where}{_spread(run, rtol)}"
+            except Exception as error:  # noqa: BLE001 - a report, not a handler
+                return f"fails: {type(error).__name__}: {_first_line(error)} {where}"
+            worst, ratio = max(worst, difference), max(ratio, seconds / run.seconds)
+    shapes = "; ".join(shapes_text(run.feeds) + _spread(run, rtol) for run in runs)
+    return (
+        f"equal within {worst:.1e} at {shapes}; loaded in {load_s:.2f} s, {ratio:.1f} x ONNX Runtime's time"
+    )
 
 
-def _timed(peer: Any, feeds: Mapping[str, Any]) -> float:
-    start = time.perf_counter()
-    peer.run(None, feeds)
-    return time.perf_counter() - start
+def _three_runs(
+    session: InferenceSession, run: PeerRun, names: Sequence[str], rtol: float
+) -> tuple[float, float]:
+    """The largest difference and the least time of the first run of a size, a prepared one and a repeated one."""
+    difference, least_s = 0.0, float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        found = session.run(None, dict(run.feeds))
+        least_s = min(least_s, time.perf_counter() - start)
+        for name, one, other in zip(names, found, run.expected, strict=True):
+            moved = 1.5 * run.spread if math.isfinite(run.spread) else 0.0
+            tolerance = max(rtol, moved) * unit_of(other)
+            check_value(one, other, rtol=rtol, atol=tolerance, where=name)
+        difference = max(difference, largest_difference(found, run.expected))
+    return difference, least_s
+
+
+def _spread(run: PeerRun, rtol: float) -> str:
+    return f" (ONNX Runtime's optimizations: {run.spread:.1e})" if run.spread > rtol else ""
 
 
 def _model_files(paths: Sequence[str]) -> Iterator[Path]:
     for path in map(Path, paths):
         yield from sorted(path.rglob("*.onnx")) if path.is_dir() else [path]
-
-
-def _scale(value: Any) -> float:
-    """The largest finite magnitude, as the unit of the absolute tolerance."""
-    if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or not value.size:
-        return 0.0
-    return float(np.max(np.abs(np.nan_to_num(value, nan=0.0, posinf=0.0, neginf=0.0))))
-
-
-def _shapes(feeds: Mapping[str, Any]) -> str:
-    return " ".join(f"{name}{list(value.shape)}" for name, value in feeds.items())
 
 
 def _first_line(error: Exception) -> str:
@@ -132,12 +143,17 @@ def _parser() -> argparse.ArgumentParser:
         "paths", nargs="+", metavar="PATH", help="model files, or folders to search for *.onnx"
     )
     parser.add_argument("--providers", default="cpu,reference", help="in order of preference (%(default)s)")
+    parser.add_argument("--levels", default="disabled,all", help="of our optimizations (%(default)s)")
     parser.add_argument(
         "--dim", action="append", default=[], metavar="NAME=SIZE", help="size of an open dimension"
     )
+    parser.add_argument(
+        "--value", action="append", default=[], metavar="INPUT=NUMBER", help="what an input is filled with"
+    )
+    parser.add_argument("--sizes", type=int, default=2, help="of inputs, in one session (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the random feeds (%(default)s)")
     parser.add_argument(
-        "--rtol", type=float, default=2e-3, help="relative to each output's largest value (%(default)s)"
+        "--rtol", type=float, default=RTOL, help="relative to each output's largest value (%(default)s)"
     )
     return parser
 

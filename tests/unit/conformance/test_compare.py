@@ -41,6 +41,9 @@ def test_a_value_equals_itself(value):
         (None, np.float32([1]), "NoneType"),
         (np.float32([1]), None, "expected None"),
         (np.array([1], ml_dtypes.int4), np.array([2], ml_dtypes.int4), "differ"),
+        ([{"a": 1.0}], [{"a": 1.1}], r"y\[0\]\['a'\]: 1.0"),
+        ({"a": 1.0}, {"b": 1.0}, "keys"),
+        ([1.0], {"a": 1.0}, "a map"),
     ],
     ids=repr,
 )
@@ -53,3 +56,7 @@ def test_values_that_are_not_compared_still_have_shapes_and_types():
     check_value(np.float32([1]), np.float32([2]), values=False, **HOW)
     with pytest.raises(MismatchError, match="shape"):
         check_value(np.float32([1, 2]), np.float32([2]), values=False, **HOW)
+
+
+def test_numbers_in_maps_may_differ_within_tolerance():
+    check_value([{"a": 1.0001, "b": 0.0}], [{"a": 1.0, "b": 0.0}], **HOW)

@@ -1,0 +1,94 @@
+"""ONNX Runtime as the peer of a comparison: what it computes for a model, optimized and as it stands."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onnxgen.conformance.differences import largest_difference
+from onnxgen.conformance.feeds import candidate_sizes, num_elements, open_dims, random_feeds
+
+_MOST_ELEMENTS = 500_000
+
+
+@dataclass(frozen=True, slots=True)
+class PeerRun:
+    """One run of the peer.
+
+    Attributes:
+        feeds: What it was fed.
+        expected: What the model gives as it stands, without optimizations.
+        spread: How far optimizations move the outputs, as `largest_difference` measures it.
+        seconds: The least time of an optimized run.
+    """
+
+    feeds: Mapping[str, Any]
+    expected: list[Any]
+    spread: float
+    seconds: float
+
+
+class Peer:
+    """Sessions of ONNX Runtime for one model."""
+
+    def __init__(self, path: Path) -> None:
+        """Load the model twice; raises what ONNX Runtime raises where it refuses it."""
+        import onnxruntime
+
+        levels = onnxruntime.GraphOptimizationLevel
+        self._plain = _session(path, levels.ORT_DISABLE_ALL)
+        self._optimized = _session(path, levels.ORT_ENABLE_ALL)
+        self.inputs: list[Any] = self._plain.get_inputs()
+        self.output_names: list[str] = [output.name for output in self._plain.get_outputs()]
+
+    def accepted_runs(
+        self, sizes: Mapping[str, int], values: Mapping[str, float], *, seed: int, wanted: int
+    ) -> list[PeerRun]:
+        """Runs on random feeds of different shapes, as many as wanted or as the peer accepts."""
+        runs: list[PeerRun] = []
+        seen: set[str] = set()
+        candidates = candidate_sizes(open_dims(self.inputs), sizes, seed=seed)
+        for candidate, below in itertools.product(candidates, (8, 2)):  # some indices have two values only
+            if num_elements(self.inputs, candidate) > _MOST_ELEMENTS and runs:
+                continue
+            feeds = random_feeds(self.inputs, candidate, seed=seed, below=below, values=values)
+            if shapes_text(feeds) in seen:
+                continue
+            run = self._run(feeds)
+            if run is not None:
+                runs.append(run)
+                seen.add(shapes_text(feeds))
+            if len(runs) == wanted:
+                break
+        return runs
+
+    def _run(self, feeds: Mapping[str, Any]) -> PeerRun | None:
+        seconds: list[float] = []
+        try:
+            expected: list[Any] = self._plain.run(None, feeds)
+            optimized: list[Any] = []
+            for _ in range(3):
+                start = time.perf_counter()
+                optimized = self._optimized.run(None, feeds)
+                seconds.append(time.perf_counter() - start)
+        except Exception:  # noqa: BLE001 - the peer raises what it likes for sizes that do not fit the model
+            return None
+        return PeerRun(feeds, expected, largest_difference(optimized, expected), min(seconds))
+
+
+def shapes_text(feeds: Mapping[str, Any]) -> str:
+    """The shapes of feeds, for people."""
+    return " ".join(f"{name}{list(value.shape)}" for name, value in feeds.items())
+
+
+def _session(path: Path, level: Any) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = level
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])

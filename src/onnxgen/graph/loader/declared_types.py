@@ -91,15 +91,16 @@ def _shape(tensor: onnx.TypeProto.Tensor | onnx.TypeProto.SparseTensor) -> tuple
 
 
 def _tidy(declared: onnx.TypeProto) -> None:
-    """Forget what dimensions are said to stand for, negative ones, and symbols that are not UTF-8."""
-    declared.ClearField("denotation")
+    """Forget negative dimensions, and symbols and denotations that are not UTF-8."""
+    if isinstance(declared.denotation, bytes):
+        declared.ClearField("denotation")
     kind = declared.WhichOneof("value")
     if kind in ("sequence_type", "optional_type"):
         _tidy(getattr(declared, kind).elem_type)
         return
     for dim in getattr(declared, kind or "tensor_type").shape.dim:
-        dim.ClearField("denotation")
         if dim.dim_value < 0:
             dim.ClearField("dim_value")
-        if isinstance(dim.dim_param, bytes):
-            dim.ClearField("dim_param")
+        for field in ("dim_param", "denotation"):
+            if isinstance(getattr(dim, field), bytes):
+                dim.ClearField(field)

@@ -21,9 +21,9 @@ def check_text(model: onnx.ModelProto, defects: Defects) -> None:
             setattr(model, field, _readable(getattr(model, field)))
     _make_readable(model.metadata_props)
     for graph in proto_graphs(model):
-        graph.name = _readable(graph.name)
+        graph.name, graph.doc_string = _readable(graph.name), _readable(graph.doc_string)
         _make_readable(graph.metadata_props)
-        for message in (graph, *graph.input, *graph.output, *graph.value_info):
+        for message in (*graph.input, *graph.output, *graph.value_info):
             message.ClearField("doc_string")  # nobody asks for those of single values and nodes
             _make_readable(message.metadata_props)
     for node in proto_nodes(model):

@@ -21,3 +21,15 @@ def _claim(_context: Any, counter: Any) -> Any:
 
 claim: Any = intrinsic(_claim)
 """``claim(address)``: the old value of the int64 there, which becomes one more; no two threads get the same."""
+
+
+def _power_of_two(_context: Any, exponent: Any) -> Any:
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        biased = builder.add(builder.fptosi(arguments[0], I32), I32(127))
+        return builder.bitcast(builder.shl(biased, I32(23)), ir.FloatType())
+
+    return types.float32(types.float32), generate
+
+
+power_of_two: Any = intrinsic(_power_of_two)
+"""``2 ** n`` in float32 for a whole n from -126 to 127."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,16 +14,81 @@ from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 
+if TYPE_CHECKING:
+    from onnxgen.graph.cpu.compiled.recurrent import Cell
+
 TABLE = KernelTable()
 
 Project = Callable[[np.ndarray], np.ndarray]
 """``[..., features]`` times weights, ``[..., gates * hidden]``."""
 
 
+_USUAL: dict[Cell, tuple[str, ...]] = {
+    "LSTM": ("sigmoid", "tanh", "tanh"),
+    "GRU": ("sigmoid", "tanh"),
+    "RNN": ("tanh",),
+}
+
+
+class _Layer:
+    """A node as one compiled loop: float32, the usual activations, no bounds, no coupled gates.
+
+    Weights that the model holds are packed at the first call.
+    """
+
+    def __init__(self, node: NodeSpec, spec: RecurrentSpec, cell: Cell) -> None:
+        from onnxgen.graph.cpu import recurrent_layer
+
+        self._layers, self._node, self._spec, self._cell = recurrent_layer, node, spec, cell
+        self._linear = bool(node.attr("linear_before_reset", 0))
+        self._held = all(i in node.constants for i in (1, 2)) and (
+            not node.has_input(3) or 3 in node.constants
+        )
+        self._packed: Any = None
+
+    @staticmethod
+    def of(node: NodeSpec, spec: RecurrentSpec, cell: Cell) -> _Layer | None:
+        """The layer where the node is one."""
+        names = tuple(name.lower() for name in node.attr("activations") or ())
+        usual = names in ((), _USUAL[cell] * len(spec.reverse))
+        if not usual or spec.clip is not None or node.attr("input_forget", 0):
+            return None
+        return _Layer(node, spec, cell)
+
+    def __call__(
+        self,
+        x: np.ndarray,
+        w: np.ndarray,
+        r: np.ndarray,
+        b: np.ndarray | None,
+        lengths: np.ndarray | None,
+        initial: tuple[np.ndarray | None, ...],
+    ) -> np.ndarray | tuple[np.ndarray | None, ...]:
+        """The outputs for inputs of float32 or narrower."""
+        packed = self._packed
+        if packed is None:
+            packed = self._layers.PackedRecurrence.of(
+                self._cell, widened(w), widened(r), widened(b), linear=self._linear
+            )
+            self._packed = packed if self._held else None
+        results = self._layers.run_layer(
+            packed,
+            _batch_second(self._spec, widened(x)),
+            reverse=self._spec.reverse,
+            lengths=lengths,
+            states=[
+                None if state is None else _batch_second(self._spec, widened(state)) for state in initial
+            ],
+            linear=self._linear,
+        )
+        return _wanted(self._node, self._spec, results, x.dtype)
+
+
 @TABLE.operator("RNN", 1, 7, 14, 22)
 def rnn(node: NodeSpec) -> Kernel:
     """``h = f(x W + h R + b)``."""
     spec = RecurrentSpec.of(node, ("Tanh",))
+    layer = _Layer.of(node, spec, "RNN")
 
     def step(r: np.ndarray, functions: tuple[Activation, ...]) -> Step:
         (f,) = functions
@@ -40,6 +106,8 @@ def rnn(node: NodeSpec) -> Kernel:
         lengths: np.ndarray | None = None,
         initial_h: np.ndarray | None = None,
     ) -> np.ndarray | tuple[np.ndarray | None, ...]:
+        if layer is not None and x.dtype != np.float64:
+            return layer(x, w, r, b, lengths, (initial_h,))
         wide = widened(r)
         steps = [step(wide[d], functions) for d, functions in enumerate(spec.activations)]
         biases = None if b is None else widened(b).reshape(len(r), 2, -1).sum(1)
@@ -52,6 +120,7 @@ def rnn(node: NodeSpec) -> Kernel:
 def gru(node: NodeSpec) -> Kernel:
     """Gates update, reset, hidden; ``linear_before_reset`` multiplies by the reset gate after the recurrent weights."""
     spec, linear = RecurrentSpec.of(node, ("Sigmoid", "Tanh")), bool(node.attr("linear_before_reset", 0))
+    layer = _Layer.of(node, spec, "GRU")
 
     def step(r: np.ndarray, b: np.ndarray, functions: tuple[Activation, ...]) -> Step:
         f, g = functions
@@ -75,6 +144,8 @@ def gru(node: NodeSpec) -> Kernel:
         lengths: np.ndarray | None = None,
         initial_h: np.ndarray | None = None,
     ) -> np.ndarray | tuple[np.ndarray | None, ...]:
+        if layer is not None and x.dtype != np.float64:
+            return layer(x, w, r, b, lengths, (initial_h,))
         wide, hidden = widened(r), r.shape[2]
         both = (
             np.zeros((len(r), 2, 3 * hidden), wide.dtype) if b is None else widened(b).reshape(len(r), 2, -1)
@@ -99,6 +170,7 @@ def lstm(node: NodeSpec) -> Kernel:
         return projections(w, biases), projections(r, None), r.shape[2]
 
     run = lstm_runner(node)
+    layer = _Layer.of(node, RecurrentSpec.of(node, ("Sigmoid", "Tanh", "Tanh")), "LSTM")
 
     def call(
         x: np.ndarray,
@@ -110,6 +182,8 @@ def lstm(node: NodeSpec) -> Kernel:
         initial_c: np.ndarray | None = None,
         peepholes: np.ndarray | None = None,
     ) -> np.ndarray | tuple[np.ndarray | None, ...]:
+        if layer is not None and peepholes is None and x.dtype != np.float64:
+            return layer(x, w, r, b, lengths, (initial_h, initial_c))
         biases = None if b is None else widened(b).reshape(len(r), 2, -1).sum(1)
         return run(x, weights(w, r, biases), lengths, (initial_h, initial_c), peepholes)
 
@@ -182,7 +256,7 @@ def _directions(
     hidden: int,
 ) -> np.ndarray | tuple[np.ndarray | None, ...]:
     """Run each direction; ``Y``, ``Y_h`` and, with a second state, ``Y_c``, as many as the node names."""
-    sequence = widened(x).swapaxes(0, 1) if spec.batch_first else widened(x)  # [steps, batch, features]
+    sequence = _batch_second(spec, widened(x))  # [steps, batch, features]
     count, batch = sequence.shape[:2]
     if lengths is not None and (lengths >= count).all():
         lengths = None
@@ -193,7 +267,7 @@ def _directions(
         state = tuple(
             np.zeros((batch, hidden), sequence.dtype)
             if first is None
-            else widened(first.swapaxes(0, 1) if spec.batch_first else first)[d]
+            else _batch_second(spec, widened(first))[d]
             for first in initial
         )
         y, final = scan(projected, state, steps[d], lengths=lengths, reverse=reverse)
@@ -201,10 +275,21 @@ def _directions(
         finals.append(final)
     results = [np.stack(outputs, 1)]  # [steps, directions, batch, hidden]
     results += [np.stack(states) for states in zip(*finals, strict=True)]  # [directions, batch, hidden]
+    return _wanted(node, spec, results, x.dtype)
+
+
+def _batch_second(spec: RecurrentSpec, x: np.ndarray) -> np.ndarray:
+    return x.swapaxes(0, 1) if spec.batch_first else x
+
+
+def _wanted(
+    node: NodeSpec, spec: RecurrentSpec, results: list[np.ndarray], dtype: np.dtype
+) -> np.ndarray | tuple[np.ndarray | None, ...]:
+    """The outputs that the node has, of ``Y [steps, directions, batch, hidden]`` and the last states."""
     if spec.batch_first:
         results = [results[0].transpose(2, 0, 1, 3), *(state.swapaxes(0, 1) for state in results[1:])]
     wanted = tuple(
-        np.array(value, x.dtype, order="C", copy=True) if node.wants_output(index) else None
+        np.ascontiguousarray(value).astype(dtype, copy=False) if node.wants_output(index) else None
         for index, value in enumerate(results[: len(node.outputs)])
     )
     if len(wanted) == 1:

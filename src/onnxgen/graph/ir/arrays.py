@@ -53,7 +53,7 @@ def array_of(value: Any, dtype: ir.DataType, what: str) -> np.ndarray:
         found, target = np.asarray(value), numpy_dtype(dtype)
         if found.size == 0:
             return np.empty(found.shape, target)
-        if _fits(found.dtype, target):
+        if _fits(found, target):
             with np.errstate(over="raise", under="ignore", invalid="ignore"):
                 return np.asarray(value, dtype=target)
     except (ValueError, TypeError, ArithmeticError) as cause:
@@ -94,9 +94,10 @@ def _as_array(value: Any, what: str) -> np.ndarray:
     raise FeedError(f"{what}: expected an array, found {type(value).__name__}")
 
 
-def _fits(found: np.dtype, target: np.dtype) -> bool:
+def _fits(values: np.ndarray, target: np.dtype) -> bool:
+    found = values.dtype
     if target.kind == "b":
-        return found.kind == "b"
+        return found.kind == "b" or (found.kind in "iu" and bool(np.isin(values, (0, 1)).all()))
     if target.kind in "iu" or "int" in target.name:
         return found.kind in "biu"
     return found.kind in "biuf" or (found.kind == "c" and target.kind == "c")

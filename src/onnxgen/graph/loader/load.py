@@ -58,7 +58,8 @@ def load_graph(source: ModelSource, *, keep_function: Callable[[str, str], bool]
             runs them as such; the others are replaced by their nodes.
 
     Raises:
-        ModelFileError: A file is missing, cut short, of another kind, outside of the model's folder, or of a version
+        ModelNotFoundError: There is no file at that path.
+        ModelFileError: A file of its data is missing, or one is cut short, of another kind, outside of the model's folder, or of a version
             that the installed onnx does not know.
         InvalidGraphError: The model breaks rules of the format; the message has every defect found.
         TypeError: ``source`` is nothing that a model can be loaded from.

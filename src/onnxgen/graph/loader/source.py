@@ -13,8 +13,8 @@ import onnx.serialization
 import onnx_ir as ir
 from google.protobuf.message import DecodeError, EncodeError
 
-from onnxgen.errors import ModelFileError
-from onnxgen.foundations.files import check_file
+from onnxgen.errors import ModelFileError, ModelNotFoundError
+from onnxgen.foundations.files import check_file, is_present
 from onnxgen.graph.loader.lend_tensors import Lent, lend_tensors
 
 ModelSource = str | os.PathLike[str] | bytes | bytearray | memoryview | onnx.ModelProto | ir.Model
@@ -47,7 +47,8 @@ def read_source(source: ModelSource) -> Source:
     `onnx.load` reads them, everything else as binary protobuf.
 
     Raises:
-        ModelFileError: There is no such file, it is cut short, or it is of another kind.
+        ModelNotFoundError: There is no such file.
+        ModelFileError: It is cut short or of another kind.
         TypeError: ``source`` is none of the kinds a model can be loaded from.
     """
     if isinstance(source, onnx.ModelProto):
@@ -66,6 +67,8 @@ def read_source(source: ModelSource) -> Source:
         raise TypeError(
             f"a model is loaded from a path, bytes, onnx.ModelProto or onnx_ir.Model, not {type(source).__name__}"
         ) from None
+    if not is_present(path):
+        raise ModelNotFoundError(f"there is no file {path}")
     return Source(_parse_file(check_file(path)), path.parent, str(path))
 
 

@@ -26,7 +26,7 @@ class Form:
     lends: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Plan:
     """Source and code of one function.
 
@@ -60,9 +60,10 @@ class Plan:
         ]
         module: dict[str, Any] = {"__name__": self.code.co_filename, "__loader__": _Source(self.source)}
         exec(self.code, module)  # noqa: S102 (our own text)
-        return module["make"](
-            own if kernels is None else kernels, list(self.program.constants.values()), **helpers
-        )
+        make = module.pop(
+            "make"
+        )  # it refers to the module: together they would wait for the garbage collector
+        return make(own if kernels is None else kernels, list(self.program.constants.values()), **helpers)
 
 
 @dataclass(frozen=True, slots=True)

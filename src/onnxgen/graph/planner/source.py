@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 from collections.abc import Sequence
+from weakref import finalize
+from zlib import crc32
 
 from onnxgen.graph.ir.types import TensorType, ValueType, type_name
 from onnxgen.graph.planner.aliasing import origins
@@ -29,8 +32,11 @@ def write_plan(program: Program, *, form: Form = HEAP, layout: Layout | None = N
     writer = _Writer(program, form, layout)
     writer.write()
     source = "\n".join(writer.lines) + "\n"
-    code = compile(source, f"<plan of {_one_line(program.name)}>.py", "exec")
-    return Plan(program, layout, source, code, writer.calls_by_line)
+    # tracebacks find the source by this name, so plans of one program must not share it
+    file_name = f"<plan {crc32(source.encode()):08x} of {_one_line(program.name)}>.py"
+    plan = Plan(program, layout, source, compile(source, file_name, "exec"), writer.calls_by_line)
+    finalize(plan, linecache.cache.pop, file_name, None).atexit = False
+    return plan
 
 
 class _Writer:

@@ -11,10 +11,10 @@ from onnxgen.graph.session.options import (
     ExecutionMode,
     ExecutionOrder,
     GraphOptimizationLevel,
-    RunOptions,
     SessionOptions,
 )
 from onnxgen.graph.session.ort_value import OrtValue
+from onnxgen.graph.session.run_options import RunOptions
 
 __all__ = [
     "ExecutionMode",

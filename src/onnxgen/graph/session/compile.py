@@ -27,6 +27,7 @@ from onnxgen.graph.planner.program import NamedValue
 from onnxgen.graph.session.build_program import ProgramBuilder
 from onnxgen.graph.session.control_flow import if_kernel, loop_kernel
 from onnxgen.graph.session.executor import Executable
+from onnxgen.graph.session.frames import ArenaBudget
 from onnxgen.graph.session.preparation import Preparation
 from onnxgen.graph.session.routine import Routine
 from onnxgen.graph.session.scan import scan_kernel
@@ -139,6 +140,7 @@ class _Compiler:
         self._trace = trace
         self._prepare = prepare
         self._reuse = reuse
+        self._budget = ArenaBudget()
         self._allocate = next((p.allocate for p in providers if p.device == HOST), _host_bytes)
 
     def routine(
@@ -152,7 +154,9 @@ class _Compiler:
         predictor = ShapePredictor(program, untrusted=untrusted)
         preparation = None
         if self._prepare:
-            preparation = Preparation(program, predictor, self._allocate, reuse=self._reuse)
+            preparation = Preparation(
+                program, predictor, self._allocate, budget=self._budget, reuse=self._reuse
+            )
         return Routine(program, predictor, preparation, lends=lends)
 
     def _add(self, builder: ProgramBuilder, node: ir.Node, path: str) -> None:

@@ -30,7 +30,7 @@ def raise_named(plan: Plan, error: Exception) -> None:
     kind = "" if isinstance(error, KernelError) else f"{type(error).__name__}: "
     raise KernelError(
         f"{call.spec} failed on provider {call.provider!r} in graph {plan.program.name!r}: "
-        f"{kind}{error}; its inputs were ({inputs})"
+        f"{kind}{str(error).removeprefix(f'{call.spec}: ')}; its inputs were ({inputs})"
     ) from error
 
 

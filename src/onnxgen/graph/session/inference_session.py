@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
-import onnx_ir as ir
 
 from onnxgen.errors import ConfigError, FeedError
 from onnxgen.foundations.suggest import did_you_mean
 from onnxgen.foundations.tracing import OFF, TraceRecorder
+from onnxgen.graph.ep.threads import limited_threads
 from onnxgen.graph.loader import load_graph
 from onnxgen.graph.plugin.selection import ProviderChoice, select_providers
 from onnxgen.graph.session.compile import compile_model
@@ -22,10 +24,12 @@ from onnxgen.graph.session.feeds import Feeds, InputPort
 from onnxgen.graph.session.io_binding import IOBinding
 from onnxgen.graph.session.model_metadata import ModelMetadata, read_metadata
 from onnxgen.graph.session.node_arg import NodeArg, node_arg
-from onnxgen.graph.session.options import RunOptions, SessionOptions
+from onnxgen.graph.session.options import SessionOptions
 from onnxgen.graph.session.ort_value import OrtValue
+from onnxgen.graph.session.run_options import RunOptions
 from onnxgen.graph.session.session_log import SessionLog
 from onnxgen.graph.session.settle import settle
+from onnxgen.graph.session.spent_model import let_go, write_model
 
 
 class InferenceSession:
@@ -41,9 +45,11 @@ class InferenceSession:
         session_options: Another spelling of ``sess_options``.
 
     Raises:
-        ModelFileError: the model is missing or breaks the rules of the format.
+        ModelNotFoundError: there is no file at that path.
+        ModelFileError: the model cannot be read or breaks the rules of the format.
         UnsupportedOperatorError: no provider runs some of its nodes; the message has all of them with each reason.
         ConfigError: options or providers are wrong.
+        CapabilityError, OSError: the optimized model cannot be written where the options want it.
     """
 
     def __init__(
@@ -68,16 +74,18 @@ class InferenceSession:
         self._metadata = read_metadata(loaded.model)
         settle(loaded.model, options, loaded.origin)
         fixed = set(loaded.model.graph.initializers)
-        self._executable = compile_model(
-            loaded,
-            self._providers,
-            level=options.graph_optimization_level.level,
-            trace=self._trace,
-            memory_reuse=options.memory_reuse,
-        )
+        with self._threads():
+            executable = compile_model(
+                loaded,
+                self._providers,
+                level=options.graph_optimization_level.level,
+                trace=self._trace,
+                memory_reuse=options.memory_reuse,
+            )
         if options.optimized_model_filepath:
-            ir.save(loaded.model, options.optimized_model_filepath)
-        executable = self._executable
+            write_model(loaded.model, Path(options.optimized_model_filepath))
+        let_go(loaded.model)
+        self._executable = executable
         self._feeds = Feeds(
             [InputPort(value.name, value.type) for value in executable.inputs],
             [InputPort(value.name, value.type) for value in executable.overridable],
@@ -96,7 +104,7 @@ class InferenceSession:
 
     def run(
         self,
-        output_names: Sequence[str] | None,
+        output_names: Iterable[str] | None,
         input_feed: Mapping[str, Any],
         run_options: RunOptions | None = None,
     ) -> list[Any]:
@@ -123,7 +131,7 @@ class InferenceSession:
 
     def run_with_ort_values(
         self,
-        output_names: Sequence[str] | None,
+        output_names: Iterable[str] | None,
         input_dict_ort_values: Mapping[str, OrtValue],
         run_options: RunOptions | None = None,
     ) -> list[OrtValue]:
@@ -143,7 +151,7 @@ class InferenceSession:
 
     def run_async(
         self,
-        output_names: Sequence[str] | None,
+        output_names: Iterable[str] | None,
         input_feed: Mapping[str, Any],
         callback: Callable[[list[Any], Any, str], None],
         user_data: Any,
@@ -203,7 +211,7 @@ class InferenceSession:
 
     def get_profiling_start_time_ns(self) -> int:
         """When the profile began, in nanoseconds since 1970; 0 without profiling."""
-        return int(self._started.timestamp() * 1e9) if self._recorder else 0
+        return int(self._started.timestamp() * 1e9) if self._options.enable_profiling else 0
 
     def end_profiling(self) -> str:
         """Write the profile and stop profiling.
@@ -219,6 +227,13 @@ class InferenceSession:
         recorder.write(path)
         return path
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a session cannot be pickled or copied; make one from the model in each process")
+
+    def _threads(self) -> AbstractContextManager[None]:
+        most = self._options.intra_op_num_threads
+        return limited_threads(most) if most else nullcontext()
+
     def _compute(
         self,
         feeds: Mapping[str, Any],
@@ -229,21 +244,25 @@ class InferenceSession:
         should_stop = None if options is None else _stop(options)
         if self._log.wanted(logging.DEBUG, options):
             self._log.say(logging.DEBUG, "runs for %s", ", ".join(names), run_options=options)
-        return self._executable.run(feeds, names, outputs=buffers, should_stop=should_stop, trace=self._trace)
+        with self._threads():
+            return self._executable.run(
+                feeds, names, outputs=buffers, should_stop=should_stop, trace=self._trace
+            )
 
-    def _wanted(self, output_names: Sequence[str] | None) -> Sequence[str]:
-        if not output_names:
+    def _wanted(self, output_names: Iterable[Any] | None) -> Sequence[str]:
+        if output_names is None:
             return self._output_names
         if isinstance(output_names, str):
             raise FeedError(
                 f"output names are a list, found the text {output_names!r}; write [{output_names!r}]"
             )
-        for name in output_names:
-            if name not in self._output_types:
+        names = list(output_names)
+        for name in names:
+            if not isinstance(name, str) or name not in self._output_types:
                 known = ", ".join(map(repr, self._output_names))
                 hint = did_you_mean(str(name), self._output_names)
                 raise FeedError(f"the model has no output {name!r}{hint}; its outputs are {known}")
-        return output_names
+        return names or self._output_names
 
 
 def _stop(options: Any) -> Callable[[], bool]:

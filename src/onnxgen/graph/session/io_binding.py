@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -141,6 +141,9 @@ class IOBinding:
         self._results = {
             name: OrtValue(value, self._output_types[name]) for name, value in zip(names, values, strict=True)
         }
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a binding cannot be pickled or copied: a copy would not be bound to the same memory")
 
     def _bind(self, name: str, array: np.ndarray | None) -> None:
         if name not in self._output_types:

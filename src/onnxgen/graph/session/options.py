@@ -1,4 +1,4 @@
-"""Options of sessions and of runs, with ONNX Runtime's names.
+"""Options of sessions, with ONNX Runtime's names.
 
 Whatever has no effect here is refused as soon as it is set to something that would need one.
 """
@@ -6,7 +6,7 @@ Whatever has no effect here is refused as soon as it is set to something that wo
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum, IntEnum
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -18,7 +18,14 @@ from onnxgen.foundations.suggest import did_you_mean
 from onnxgen.graph.ir.arrays import host_array
 from onnxgen.graph.optimizer.level import OptimizationLevel
 from onnxgen.graph.session.ort_value import OrtValue
-from onnxgen.graph.session.strict_attributes import StrictAttributes, flag, number, text
+from onnxgen.graph.session.strict_attributes import (
+    Field,
+    StrictAttributes,
+    flag,
+    num_threads,
+    number,
+    text,
+)
 
 
 class GraphOptimizationLevel(IntEnum):
@@ -78,57 +85,36 @@ def _default_order(value: Any) -> ExecutionOrder:
     raise ValueError("nodes run in the order of the model; leave it at DEFAULT")
 
 
-_SEVERITY = number(
+SEVERITY = number(
     -1, 0, 1, 2, 3, 4, why="expected a whole number, -1 (as the process has it) or 0 (verbose) to 4 (fatal)"
 )
-_VERBOSITY = number(0, why="there are no levels below verbose here; leave it at 0")
-_THREADS = number(
-    0,
-    why="the number of threads is the process's, not a session's; set NUMBA_NUM_THREADS and OPENBLAS_NUM_THREADS before "
-    "the process starts, and leave it at 0",
-)
-_ONE_AFTER_THE_OTHER = number(0, 1, why="nodes run one after the other here; leave it at 0 or 1")
+VERBOSITY = number(0, why="there are no levels below verbose here; leave it at 0")
 
-_SESSION_CHECKS = {
-    "enable_cpu_mem_arena": flag,
-    "enable_mem_pattern": flag,
-    "enable_mem_reuse": flag,
-    "enable_profiling": flag,
-    "execution_mode": _sequential,
-    "execution_order": _default_order,
-    "graph_optimization_level": _level,
-    "inter_op_num_threads": _ONE_AFTER_THE_OTHER,
-    "intra_op_num_threads": _THREADS,
-    "log_severity_level": _SEVERITY,
-    "log_verbosity_level": _VERBOSITY,
-    "logid": text,
-    "optimized_model_filepath": _path,
-    "profile_file_prefix": text,
-    "use_deterministic_compute": flag,
-}
-
-_SESSION_DEFAULTS = {
-    "enable_cpu_mem_arena": True,
-    "enable_mem_pattern": True,
-    "enable_mem_reuse": True,
-    "enable_profiling": False,
-    "execution_mode": ExecutionMode.ORT_SEQUENTIAL,
-    "execution_order": ExecutionOrder.DEFAULT,
-    "graph_optimization_level": GraphOptimizationLevel.ORT_ENABLE_ALL,
-    "inter_op_num_threads": 0,
-    "intra_op_num_threads": 0,
-    "log_severity_level": -1,
-    "log_verbosity_level": 0,
-    "logid": "",
-    "optimized_model_filepath": "",
-    "profile_file_prefix": "onnxgen_profile_",
-    "use_deterministic_compute": False,
+_FIELDS: Mapping[str, Field] = {
+    "enable_cpu_mem_arena": (True, flag),
+    "enable_mem_pattern": (True, flag),
+    "enable_mem_reuse": (True, flag),
+    "enable_profiling": (False, flag),
+    "execution_mode": (ExecutionMode.ORT_SEQUENTIAL, _sequential),
+    "execution_order": (ExecutionOrder.DEFAULT, _default_order),
+    "graph_optimization_level": (GraphOptimizationLevel.ORT_ENABLE_ALL, _level),
+    "inter_op_num_threads": (0, num_threads),
+    "intra_op_num_threads": (0, num_threads),
+    "log_severity_level": (-1, SEVERITY),
+    "log_verbosity_level": (0, VERBOSITY),
+    "logid": ("", text),
+    "optimized_model_filepath": ("", _path),
+    "profile_file_prefix": ("onnxgen_profile_", text),
+    "use_deterministic_compute": (False, flag),
 }
 
 _CONFIG_KEYS = MappingProxyType(
     {
         "session.load_model_format": ("ONNX",),
         "session.disable_cpu_ep_fallback": ("1",),  # a session never uses a provider that was not asked for
+        "session.inter_op.allow_spinning": ("0", "1"),  # there are no threads that could
+        "session.intra_op.allow_spinning": ("1",),  # which says they may, not that they must
+        "session.set_denormal_as_zero": ("0",),
     }
 )
 
@@ -145,8 +131,9 @@ class SessionOptions(StrictAttributes):
         optimized_model_filepath: Where to write the model after optimization; nowhere when empty.
         execution_mode: Only ``ORT_SEQUENTIAL``.
         execution_order: Only ``DEFAULT``.
-        intra_op_num_threads: Only 0: threads are the process's.
-        inter_op_num_threads: 0 or 1: nodes run one after the other.
+        intra_op_num_threads: Most threads of a kernel while the session loads or runs; 0 leaves it to the process. The
+            matrix library of NumPy has one number for the process, so other threads' products feel it meanwhile.
+        inter_op_num_threads: Any number: it only counts for ``ORT_PARALLEL``, as with ONNX Runtime.
         log_severity_level: Least severity of what this session says through the logger ``onnxgen.graph.session``: 0
             verbose to 4 fatal; -1 leaves it to the process.
         log_verbosity_level: Only 0.
@@ -158,13 +145,14 @@ class SessionOptions(StrictAttributes):
     """
 
     __slots__ = ("_config", "_denotations", "_dims", "_initializers")
+    _fields = _FIELDS
 
     def __init__(self, **values: Any) -> None:
         object.__setattr__(self, "_config", {})
         object.__setattr__(self, "_dims", {})
         object.__setattr__(self, "_denotations", {})
         object.__setattr__(self, "_initializers", {})
-        super().__init__(_SESSION_DEFAULTS, _SESSION_CHECKS, values)
+        super().__init__(**values)
 
     @property
     def free_dimension_overrides(self) -> dict[str, int]:
@@ -238,52 +226,6 @@ class SessionOptions(StrictAttributes):
             f"cannot load {path!r}: libraries of operators are written for another runtime; put the operators into an "
             "execution provider"
         )
-
-
-_RUN_CHECKS = {
-    "log_severity_level": _SEVERITY,
-    "log_verbosity_level": _VERBOSITY,
-    "logid": text,
-    "only_execute_path_to_fetches": flag,
-    "terminate": flag,
-}
-
-_RUN_DEFAULTS = {
-    "log_severity_level": -1,
-    "log_verbosity_level": 0,
-    "logid": "",
-    "only_execute_path_to_fetches": False,
-    "terminate": False,
-}
-
-
-class RunOptions(StrictAttributes):
-    """How one or more runs behave. Attributes can be given as keyword arguments, too.
-
-    Attributes:
-        terminate: Set it, from any thread, and runs that use these options end with `RunCancelledError` after the node
-            that they are at. It stays set: later runs end at once until it is False again.
-        logid: Begins each message about runs with these options.
-        log_severity_level: As for `SessionOptions`; -1 leaves it to the session.
-        log_verbosity_level: Only 0.
-        only_execute_path_to_fetches: Either: what no wanted output needs is never run.
-
-    Raises:
-        ConfigError: an attribute that does not exist, or a value that would have no effect.
-    """
-
-    __slots__ = ()
-
-    def __init__(self, **values: Any) -> None:
-        super().__init__(_RUN_DEFAULTS, _RUN_CHECKS, values)
-
-    def add_run_config_entry(self, key: str, value: str) -> NoReturn:
-        """Raises `ConfigError`: no setting of runs means anything here."""
-        raise ConfigError(f"no run setting is called {key!r} (asked for {value!r}); there are none")
-
-    def get_run_config_entry(self, key: str) -> NoReturn:
-        """Raises `ConfigError`: nothing can have been set."""
-        raise ConfigError(f"nothing was set for run setting {key!r}")
 
 
 def _size(name: str, value: Any) -> int:

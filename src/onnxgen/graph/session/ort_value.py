@@ -98,8 +98,10 @@ class OrtValue:
         """
         del vendor_id
         check_host(device_type, device_id)
-        dtype = element_dtype(element_type)
-        return cls(np.full(tuple(shape), "", object) if dtype == object else np.empty(tuple(shape), dtype))
+        dtype, sizes = element_dtype(element_type), tuple(map(int, shape))
+        if min(sizes, default=0) < 0:
+            raise FeedError(f"a tensor has no sizes below 0, found shape {list(sizes)}")
+        return cls(np.full(sizes, "", object) if dtype == object else np.empty(sizes, dtype))
 
     @classmethod
     def from_dlpack(cls, data: Any, /) -> OrtValue:

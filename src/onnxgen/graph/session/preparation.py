@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
+from onnxgen.foundations.recent import Recent
 from onnxgen.graph.planner.layout import ArrayType, Layout, Refuted, lay_out
 from onnxgen.graph.planner.plan import Form, Plan
 from onnxgen.graph.planner.prediction import ShapePredictor
 from onnxgen.graph.planner.program import Call, Program
 from onnxgen.graph.planner.source import write_plan
-from onnxgen.graph.session.frames import Allocate, FramePool, NotViewsError, make_frame
+from onnxgen.graph.session.frames import Allocate, ArenaBudget, FramePool, NotViewsError
 
 _LOG = logging.getLogger(__name__)
 
 _MOST_ATTEMPTS = 4
 """How often a layout is made anew, because a view turned out to be a copy, before a signature stays on the heap."""
+
+_MOST_PLANS = 32
+"""Plans that are kept: one for each choice of outputs, of which a caller may have many."""
 
 
 class Preparation:
@@ -30,18 +33,26 @@ class Preparation:
         program: The whole program.
         predictor: What inference says of it.
         allocate: Gives the memory of arenas.
+        budget: Limits the memory of arenas.
         reuse: Whether values may share memory with values of other times.
     """
 
     def __init__(
-        self, program: Program, predictor: ShapePredictor, allocate: Allocate, *, reuse: bool
+        self,
+        program: Program,
+        predictor: ShapePredictor,
+        allocate: Allocate,
+        *,
+        budget: ArenaBudget,
+        reuse: bool,
     ) -> None:
         self.refuted = Refuted()
         self._program = program
         self._predictor = predictor
         self._allocate = allocate
+        self._budget = budget
         self._reuse = reuse
-        self._plans: dict[tuple[tuple[int, ...], tuple[int, ...], Form], Plan] = {}
+        self._plans = Recent[tuple[tuple[int, ...], tuple[int, ...], Form], Plan](_MOST_PLANS)
         self._lock = Lock()
 
     def frames(
@@ -73,14 +84,12 @@ class Preparation:
                     return None
                 if self._fits(plan.layout, types):
                     try:
-                        first = make_frame(plan, types, self._allocate)
+                        return plan, FramePool(plan, types, self._allocate, self._budget)
                     except NotViewsError as error:
                         self.refuted.views |= error.values
                     except Exception:  # noqa: BLE001 - no memory, or a view that cannot be made: the heap does without
                         _LOG.debug("no frame for %s", self._program.name, exc_info=True)
                         return None
-                    else:
-                        return plan, FramePool(partial(make_frame, plan, types, self._allocate), first)
                 self._plans.clear()
         return None
 
@@ -119,7 +128,8 @@ class Preparation:
         if found is None:
             program = self._program.only(outputs)
             layout = lay_out(program, types, refuted=self.refuted, given=given, reuse=self._reuse)
-            found = self._plans[key] = write_plan(program, form=form, layout=layout)
+            found = write_plan(program, form=form, layout=layout)
+            self._plans.put(key, found)
         return found
 
     def _fits(self, layout: Layout, types: Mapping[int, ArrayType]) -> bool:

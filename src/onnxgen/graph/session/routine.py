@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
+from onnxgen.foundations.recent import Recent
 from onnxgen.graph.ir.types import UNKNOWN, TensorType
 from onnxgen.graph.planner.layout import ArrayType
 from onnxgen.graph.planner.plan import Form, Plan
@@ -22,11 +22,14 @@ from onnxgen.graph.session.preparation import Preparation, watched_kernels
 from onnxgen.graph.session.run_values import fresh
 from onnxgen.graph.session.running import Run
 
-_MOST_PREPARED = 8
-"""Signatures whose frames are kept, the least recently used go first."""
+_MOST_PREPARED = 32
+"""Signatures whose frames are kept, as far as their arenas fit; the least recently used go first."""
 
 _MOST_SEEN = 64
 """Signatures that are remembered as seen once."""
+
+_MOST_FUNCTIONS = 32
+"""Plans over the heap that are kept: one for each choice of outputs, of which a caller may have many."""
 
 Key = tuple[Any, ...]
 
@@ -57,10 +60,9 @@ class Routine:
         self._predictor = predictor
         self._preparation = preparation
         self._lends = lends
-        self._functions: dict[tuple[tuple[int, ...], Form], tuple[Plan, Function]] = {}
+        self._functions = Recent[tuple[tuple[int, ...], Form], tuple[Plan, Function]](_MOST_FUNCTIONS)
         self._prepared: dict[Key, tuple[Plan, FramePool]] = {}
-        self._seen: dict[Key, Any] = {}
-        self._clock = count(1)
+        self._seen = Recent[Key, str](_MOST_SEEN)
         self._lock = Lock()
 
     def __call__(self, run: Run, *inputs: Any) -> tuple[Any, ...]:
@@ -129,7 +131,6 @@ class Routine:
         given: Mapping[int, np.ndarray] | None,
     ) -> tuple[Any, ...]:
         plan, pool = found
-        pool.last_used = next(self._clock)
         function = pool.take()
         try:
             if given:
@@ -168,12 +169,10 @@ class Routine:
 
     def _seen_before(self, key: Key) -> bool:
         """Whether inputs of these types should be watched now."""
-        with self._lock:
-            state = self._seen.pop(key, None)
-            self._seen[key] = state or "once"
-            if len(self._seen) > _MOST_SEEN:
-                del self._seen[next(iter(self._seen))]
-            return state == "once"
+        state = self._seen.get(key)
+        if state is None:
+            self._seen.put(key, "once")
+        return state == "once"
 
     def _prepare(
         self,
@@ -192,10 +191,9 @@ class Routine:
             if len(self._preparation.refuted.shapes) != refuted:
                 self._prepared.clear()  # made when more was believed
             if found is None:
-                self._seen[key] = "heap"
+                self._seen.put(key, "heap")
                 return
-            self._seen.pop(key, None)
-            found[1].last_used = next(self._clock)
+            self._seen.discard(key)
             self._prepared[key] = found
             if len(self._prepared) > _MOST_PREPARED:
                 del self._prepared[min(self._prepared, key=lambda k: self._prepared[k][1].last_used)]
@@ -208,7 +206,8 @@ class Routine:
         found = self._functions.get((outputs, form))
         if found is None:
             plan = write_plan(self.program.only(outputs), form=form)
-            found = self._functions[outputs, form] = plan, _bound(plan)
+            found = plan, _bound(plan)
+            self._functions.put((outputs, form), found)
         return found
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from onnxgen.graph.session.options import RunOptions, SessionOptions
+from onnxgen.graph.session.options import SessionOptions
+from onnxgen.graph.session.run_options import RunOptions
 
 _LOGGER = logging.getLogger("onnxgen.graph.session")
 _LEVELS = {0: logging.DEBUG, 1: logging.INFO, 2: logging.WARNING, 3: logging.ERROR, 4: logging.CRITICAL}

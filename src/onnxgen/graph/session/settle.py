@@ -27,7 +27,7 @@ def settle(model: ir.Model, options: SessionOptions, origin: str) -> None:
     if (model.ir_version or 0) < _OVERRIDABLE_SINCE_IR:
         for value in [value for value in graph.inputs if value.name in graph.initializers]:
             graph.inputs.remove(value)
-    for value in graph.inputs:
+    for value in (*graph.inputs, *graph.outputs):
         _fix_dimensions(value, options)
 
 

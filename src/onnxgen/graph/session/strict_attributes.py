@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from onnxgen.errors import ConfigError
 from onnxgen.foundations.suggest import did_you_mean
@@ -12,40 +13,40 @@ from onnxgen.foundations.suggest import did_you_mean
 Check = Callable[[Any], Any]
 """Turns what was set into what is kept; raises ValueError with a phrase that completes "... is 3: "."""
 
+Field = tuple[Any, Check]
+"""An attribute's first value and what it accepts."""
+
 
 class StrictAttributes:
-    """An object with a fixed set of attributes.
+    """An object with a fixed set of attributes, given as keyword arguments or set later; it can be copied and pickled.
 
-    Args:
-        defaults: First values by name.
-        checks: What each attribute accepts, by name.
-        values: Other first values; checked.
+    Subclasses say which in ``_fields``. What else they have is in slots, and a dictionary each.
     """
 
-    __slots__ = ("_checks", "_values")
+    __slots__ = ("_values",)
+    _fields: ClassVar[Mapping[str, Field]]
 
-    def __init__(
-        self, defaults: Mapping[str, Any], checks: Mapping[str, Check], values: Mapping[str, Any]
-    ) -> None:
-        object.__setattr__(self, "_checks", checks)
-        object.__setattr__(self, "_values", dict(defaults))
+    def __init__(self, **values: Any) -> None:
+        object.__setattr__(self, "_values", {name: first for name, (first, _) in self._fields.items()})
         for name, value in values.items():
             setattr(self, name, value)
 
     def __setattr__(self, name: str, value: Any) -> None:
         kind = type(self).__name__
-        if name not in self._checks:
-            raise ConfigError(f"{kind} has no attribute {name!r}{did_you_mean(name, self._checks)}")
+        if name not in self._fields:
+            raise ConfigError(f"{kind} has no attribute {name!r}{did_you_mean(name, self._fields)}")
+        _, check = self._fields[name]
         try:
-            self._values[name] = self._checks[name](value)
+            self._values[name] = check(value)
         except ValueError as cause:
             raise ConfigError(f"{kind}.{name} = {value!r}: {cause}") from cause
 
     def __getattr__(self, name: str) -> Any:
-        values: dict[str, Any] = object.__getattribute__(self, "_values")
-        if name in values:
-            return values[name]
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{did_you_mean(name, values)}")
+        if name in self._fields:
+            return object.__getattribute__(self, "_values")[name]
+        raise AttributeError(
+            f"{type(self).__name__} has no attribute {name!r}{did_you_mean(name, self._fields)}"
+        )
 
     def reader(self, name: str) -> Callable[[], Any]:
         """A quick way to ask for an attribute again and again."""
@@ -53,7 +54,15 @@ class StrictAttributes:
         return partial(values.__getitem__, name)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *self._values})
+        return sorted({*super().__dir__(), *self._fields})
+
+    def __getstate__(self) -> dict[str, dict[str, Any]]:
+        slots = [slot for kind in type(self).__mro__ for slot in getattr(kind, "__slots__", ())]
+        return {slot: object.__getattribute__(self, slot) for slot in slots}
+
+    def __setstate__(self, state: dict[str, dict[str, Any]]) -> None:
+        for slot, content in state.items():
+            object.__setattr__(self, slot, dict(content))
 
 
 def flag(value: Any) -> bool:
@@ -79,3 +88,16 @@ def number(*allowed: int, why: str) -> Check:
         raise ValueError(why)
 
     return check
+
+
+def num_threads(value: Any) -> int:
+    """0 for as many as the process uses, or more."""
+    if not isinstance(value, bool):
+        try:
+            found = operator.index(value)
+        except TypeError:
+            pass
+        else:
+            if found >= 0:
+                return found
+    raise ValueError("expected a number of threads, or 0 for as many as the process uses")

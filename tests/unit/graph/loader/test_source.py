@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_models import model, node, weight
-from onnxgen.errors import ModelFileError
+from onnxgen.errors import ModelFileError, ModelNotFoundError
 from onnxgen.graph.loader import load_graph
 
 MADE = model([node("Add", "x w", "y")], initializers=[weight("w", 3, 4)])
@@ -93,7 +93,7 @@ def test_what_is_not_a_model(content, message):
 
 
 def test_files_that_are_not_there_or_not_theirs(tmp_path):
-    with pytest.raises(ModelFileError, match="does not exist"):
+    with pytest.raises(ModelNotFoundError, match=r"there is no file .*none\.onnx"):
         load_graph(tmp_path / "none.onnx")
     with pytest.raises(ModelFileError, match="is a folder"):
         load_graph(tmp_path)

@@ -126,7 +126,7 @@ def test_inputs_are_not_changed_and_outputs_are_new(relu):
     [
         ("int64", [1.5], "float64"),
         ("uint8", [300], "300"),
-        ("bool", [1], "int64"),
+        ("bool", [1, 2], "int64"),
         ("int32", [None], "object"),
     ],
 )

@@ -1,5 +1,7 @@
+import copy
 import json
 import logging
+import pickle
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,16 +12,20 @@ import onnx
 import onnx_ir as ir
 import onnxruntime
 import pytest
+from threadpoolctl import threadpool_info
 
 from graph_models import model
 from onnxgen.errors import (
     ConfigError,
     FeedError,
     KernelError,
-    ModelFileError,
+    ModelNotFoundError,
     RunCancelledError,
     UnsupportedOperatorError,
 )
+from onnxgen.graph.cpu.provider import CpuProvider
+from onnxgen.graph.ep.kernel import Kernel
+from onnxgen.graph.ep.threads import most_threads
 from onnxgen.graph.session import (
     GraphOptimizationLevel,
     InferenceSession,
@@ -43,21 +49,28 @@ def test_paths_bytes_and_models_are_loaded(tmp_path):
     onnx.save(proto, path)
     for source in (path, str(path), proto.SerializeToString(), proto, ir.from_proto(proto)):
         np.testing.assert_array_equal(InferenceSession(source).run(["y"], {"x": X})[0], abs(X))
-    with pytest.raises(ModelFileError, match="nowhere"):
+    with pytest.raises(ModelNotFoundError, match="nowhere"):
         InferenceSession(tmp_path / "nowhere.onnx")
 
 
 @pytest.mark.parametrize("names", [None, [], ["y", "z"], ["z"], ("z", "y"), ["y", "y"]])
 def test_outputs_come_as_asked(two, names):
     expected = {"y": abs(X), "z": -X}
-    found = two.run(names, {"x": X})
+    found = two.run(names if names is None else iter(names), {"x": X})
     assert len(found) == len(names or expected)
     for name, value in zip(names or expected, found, strict=True):
         np.testing.assert_array_equal(value, expected[name])
 
 
 @pytest.mark.parametrize(
-    ("names", "message"), [(["w"], "no output 'w'"), ("y", r"write \['y'\]"), (["yy"], "did you mean 'y'")]
+    ("names", "message"),
+    [
+        (["w"], "no output 'w'"),
+        ("y", r"write \['y'\]"),
+        (["yy"], "did you mean 'y'"),
+        ([["y"]], r"no output \['y'\]"),
+        ([None], "no output None"),
+    ],
 )
 def test_unknown_outputs_are_named(two, names, message):
     with pytest.raises(FeedError, match=message):
@@ -128,6 +141,52 @@ def test_a_failing_node_is_named(two):
         session.run(None, {"a": np.ones(2, np.float32), "b": np.ones(3, np.float32)})
     assert "2" in str(error.value)
     assert session.run(None, {"a": np.ones(2, np.float32), "b": np.ones(2, np.float32)})[0].tolist() == [2, 2]
+
+
+def test_sessions_and_bindings_are_neither_pickled_nor_copied(two):
+    for thing in (two, two.io_binding()):
+        with pytest.raises(TypeError, match="cannot be pickled"):
+            pickle.dumps(thing)
+        with pytest.raises(TypeError, match="cannot be pickled"):
+            copy.copy(thing)
+
+
+class ThreadCounter(CpuProvider):
+    """The cpu provider; its kernels note how many threads they may use."""
+
+    name = "counter"
+
+    def __init__(self):
+        self.seen = set()
+
+    def compile(self, node, claim):
+        kernel = super().compile(node, claim)
+
+        def run(*inputs):
+            blas = {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+            self.seen |= {most_threads(64), *blas}
+            return kernel.run(*inputs)
+
+        return Kernel(run)
+
+
+def test_threads_are_limited_while_a_session_runs():
+    provider = ThreadCounter()
+    proto = model("g (float[N, 2] x) => (float[N, 2] y) { y = MatMul (x, x) }")
+    usual = threadpool_info()
+    limited = InferenceSession(proto, SessionOptions(intra_op_num_threads=1), [provider])
+    limited.run(None, {"x": X})
+    assert provider.seen == {1}
+    provider.seen.clear()
+    binding = limited.io_binding()
+    binding.bind_cpu_input("x", X)
+    binding.bind_output("y")
+    limited.run_with_iobinding(binding)
+    assert provider.seen == {1}
+    assert threadpool_info() == usual
+    provider.seen.clear()
+    InferenceSession(proto, providers=[provider]).run(None, {"x": X})
+    assert 64 in provider.seen
 
 
 def test_ort_values_go_in_and_out(two):
@@ -219,6 +278,7 @@ def test_a_profile_has_loading_and_runs(tmp_path):
     assert "load" in names
     assert any("Abs" in name for name in names)
     assert session.end_profiling() == ""
+    assert session.get_profiling_start_time_ns() > 1.7e18
     session.run(None, {"x": X})
 
 
@@ -261,6 +321,7 @@ def test_free_dimensions_are_fixed():
     options.add_free_dimension_override_by_name("elsewhere", 2)
     session = InferenceSession(model(TWO), options)
     assert session.get_inputs()[0].shape == [2, 2]
+    assert session.get_outputs()[0].shape == [2, 2]
     session.run(None, {"x": X})
     with pytest.raises(FeedError, match="dimension 0 is 1, not 2"):
         session.run(None, {"x": X[:1]})

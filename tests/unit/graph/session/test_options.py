@@ -1,3 +1,7 @@
+import copy
+import pickle
+
+import numpy as np
 import onnxruntime
 import pytest
 
@@ -46,8 +50,10 @@ def test_levels_have_onnx_runtimes_names_and_values():
     [
         ("graph_optimisation_level", 0, "did you mean 'graph_optimization_level'"),
         ("graph_optimization_level", 7, "ORT_DISABLE_ALL, ORT_ENABLE_BASIC"),
-        ("intra_op_num_threads", 4, "NUMBA_NUM_THREADS"),
-        ("inter_op_num_threads", 2, "one after the other"),
+        ("intra_op_num_threads", -1, "number of threads"),
+        ("intra_op_num_threads", "2", "number of threads"),
+        ("intra_op_num_threads", True, "number of threads"),
+        ("inter_op_num_threads", 1.5, "number of threads"),
         ("execution_mode", ExecutionMode.ORT_PARALLEL, "ORT_SEQUENTIAL"),
         ("execution_order", ExecutionOrder.PRIORITY_BASED, "DEFAULT"),
         ("log_severity_level", 9, "-1 .* to 4"),
@@ -71,7 +77,8 @@ def test_values_are_kept():
     assert options.enable_profiling is True
     assert options.graph_optimization_level is GraphOptimizationLevel.ORT_DISABLE_ALL
     options.execution_mode = ExecutionMode.ORT_SEQUENTIAL
-    options.inter_op_num_threads = 1
+    options.inter_op_num_threads, options.intra_op_num_threads = 4, np.int64(2)
+    assert (options.inter_op_num_threads, options.intra_op_num_threads) == (4, 2)
     assert options.memory_reuse
     for name in ("enable_mem_pattern", "enable_mem_reuse", "enable_cpu_mem_arena"):
         assert not SessionOptions(**{name: False}).memory_reuse
@@ -86,6 +93,27 @@ def test_options_do_not_share_state():
     first.logid = "first"
     assert second.free_dimension_overrides == {}
     assert second.logid == ""
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))])
+def test_copies_have_the_same_values_and_go_their_own_way(again):
+    options = SessionOptions(logid="first", graph_optimization_level=1)
+    options.add_free_dimension_override_by_name("N", 1)
+    options.add_initializer("w", np.ones(2, np.float32))
+    options.add_session_config_entry("session.load_model_format", "ONNX")
+    other = again(options)
+    assert other.logid == "first"
+    assert other.graph_optimization_level is GraphOptimizationLevel.ORT_ENABLE_BASIC
+    assert other.get_session_config_entry("session.load_model_format") == "ONNX"
+    np.testing.assert_array_equal(other.initializers["w"], [1, 1])
+    other.logid = "second"
+    other.add_free_dimension_override_by_name("M", 2)
+    assert options.logid == "first"
+    assert options.free_dimension_overrides == {"N": 1}
+    run_options = RunOptions(logid="run")
+    stopped = again(run_options)
+    stopped.terminate = True
+    assert (stopped.logid, run_options.terminate) == ("run", False)
 
 
 def test_settings_by_key():

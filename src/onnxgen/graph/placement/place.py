@@ -18,6 +18,9 @@ from onnxgen.graph.placement.placement import EXECUTOR, Assignment, Placement, n
 __all__ = ["EXECUTOR", "place"]
 
 _CONTROL_FLOW = frozenset(("If", "Loop", "Scan"))
+_BROAD = ("reference", "ort")
+"""Providers to recommend: they run nearly everything, slowly or through ONNX Runtime."""
+
 _UNKNOWN_COST = Cost(None, None, None)
 
 
@@ -53,14 +56,12 @@ def place(
         if isinstance(found, Assignment):
             assignments[node] = found
         else:
-            where = f" in {path}" if path else ""
-            reasons = "; ".join(f"{name} {reason}" for name, reason in found) or "no providers were given"
-            refused.append(f"{spec} ({node_label(node)}{where}): {reasons}")
+            refused.append(_refusal(spec, node, path, found))
     if refused:
         raise UnsupportedOperatorError(
             f"{len(refused)} of {len(paths)} nodes have no execution provider that runs them "
-            f"(asked: {', '.join(provider.name for provider in providers) or 'none'}); "
-            "add a provider, such as 'reference':\n  " + "\n  ".join(refused)
+            f"(asked: {', '.join(provider.name for provider in providers) or 'none'}); {_advice(providers)}:\n  "
+            + "\n  ".join(refused)
         )
     return Placement(assignments, paths)
 
@@ -76,6 +77,19 @@ def _ask(
             return Assignment(spec, provider, answer, tuple(declined), cost, roofline.seconds(cost))
         declined.append((provider.name, answer.reason))
     return declined
+
+
+def _refusal(spec: NodeSpec, node: ir.Node, path: str, reasons: list[tuple[str, str]]) -> str:
+    """The node and where it is, then a line for each provider's reason."""
+    name = "" if spec.name else f" {node_label(node)}"
+    where = f" in {path}" if path else ""
+    return "\n    ".join([f"{spec}{name}{where}", *(f"{provider}: {reason}" for provider, reason in reasons)])
+
+
+def _advice(providers: Sequence[ExecutionProvider]) -> str:
+    asked = {provider.name for provider in providers}
+    left = [repr(name) for name in _BROAD if name not in asked]
+    return f"give the session {' or '.join([*left, 'a provider of your own'])}"
 
 
 def _nodes(graph: ir.Graph, path: str) -> Iterator[tuple[ir.Node, str]]:

@@ -95,14 +95,21 @@ def test_every_node_without_a_provider_is_named_with_every_reason():
         )  # fmt: skip
     message = str(failure.value)
     assert "2 of 3 nodes" in message
-    assert "Relu-14 (<h>): first does not like Relu; second does not like Relu" in message
-    assert "other.Strange-1 (<y>)" in message
+    assert "\n  Relu-14 <h>\n    first: does not like Relu\n    second: does not like Relu\n" in message
+    assert "\n  other.Strange-1 <y>\n" in message
     assert "Exp" not in message
 
 
 def test_without_providers_nothing_runs():
-    with pytest.raises(UnsupportedOperatorError, match="no providers were given"):
+    with pytest.raises(UnsupportedOperatorError, match="asked: none"):
         placed(CHAIN)
+
+
+def test_a_refused_node_is_named_once_and_providers_that_were_asked_are_not_recommended():
+    with pytest.raises(UnsupportedOperatorError) as failure:
+        placed("g (float[2] x) => (y) { [relu] y = Relu(x) }", Picky("reference"))
+    assert "give the session 'ort' or a provider of your own" in str(failure.value)
+    assert str(failure.value).count("'relu'") == 1
 
 
 def test_rows_say_what_the_assignments_say():

@@ -48,7 +48,7 @@ class Forest:
         member_ends: ``[nodes + 1]``: node ``n`` has members ``member_ends[n] : member_ends[n + 1]``.
         vote_ends: ``[nodes + 1]``, in the same way, of the votes of a leaf.
         targets: ``[votes]`` the class or target of a vote.
-        weights: ``[votes]`` float64.
+        weights: ``[votes]``, of the type of ``split``.
         num_targets: How many targets there are.
     """
 
@@ -97,12 +97,13 @@ class Forest:
             aggregate: One of `AGGREGATES`.
 
         Returns:
-            Scores ``[rows, targets]`` float64, 0 where nobody voted, and whether anybody did.
+            Scores ``[rows, targets]``, of the type of ``split`` (as in ONNX Runtime, tree after tree, so that sums
+            round as there), 0 where nobody voted, and whether anybody did.
         """
         needed = int(self.feature[self.mode != LEAF].max(initial=-1)) + 1
         if x.shape[1] < needed:
             raise KernelError(f"{node}: trees compare {needed} features, the input is of shape {x.shape}")
-        scores = np.zeros((len(x), self.num_targets))
+        scores = np.zeros((len(x), self.num_targets), self.split.dtype)
         voted = np.zeros(scores.shape, np.bool_)
         _walk()(
             np.ascontiguousarray(x),
@@ -112,7 +113,9 @@ class Forest:
             scores,
             voted,
         )
-        return (scores / max(1, len(self.roots)) if aggregate == "AVERAGE" else scores), voted
+        if aggregate == "AVERAGE":
+            scores /= max(1, len(self.roots))
+        return scores, voted
 
 
 @cache

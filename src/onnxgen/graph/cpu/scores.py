@@ -86,6 +86,8 @@ def transformed(scores: np.ndarray, transform: str) -> np.ndarray:
 def with_second_class(score: np.ndarray, transform: str, *, probabilities: bool) -> np.ndarray:
     """Scores ``[rows, 2]`` of the negative and the positive class, from that of the positive one ``[rows]``.
 
+    The probit is the first of the two, as in ONNX Runtime, which leaves the second uninitialised; here it is the negative.
+
     Args:
         score: Of the positive class.
         transform: One of `TRANSFORMS`.
@@ -93,7 +95,8 @@ def with_second_class(score: np.ndarray, transform: str, *, probabilities: bool)
     """
     if transform == "PROBIT":
         score = transformed(score[:, None], transform)[:, 0]
+        return np.stack([score, -score], axis=-1)
     pair = np.stack([-score, score], axis=-1)
     if transform == "LOGISTIC":
         return logistic(pair)
-    return np.stack([1 - score, score], axis=-1) if probabilities and transform != "PROBIT" else pair
+    return np.stack([1 - score, score], axis=-1) if probabilities else pair

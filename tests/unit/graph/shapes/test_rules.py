@@ -18,11 +18,11 @@ sizes = st.integers(0, 4)
 shapes = st.lists(sizes, max_size=4).map(tuple)
 
 
-def infer(op_type, arrays, *, constants=(), outputs=1, opset=18, **attributes):
+def infer(op_type, arrays, *, constants=(), outputs=1, opset=18, domain="", **attributes):
     """Outputs of one operator whose inputs' dimensions are symbols, and what the symbols stand for."""
     names = [f"x{at}" for at in range(len(arrays))]
     graph = helper.make_graph(
-        [helper.make_node(op_type, names, [f"y{at}" for at in range(outputs)], **attributes)],
+        [helper.make_node(op_type, names, [f"y{at}" for at in range(outputs)], domain=domain, **attributes)],
         "g",
         [
             helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
@@ -32,8 +32,11 @@ def infer(op_type, arrays, *, constants=(), outputs=1, opset=18, **attributes):
         [helper.make_empty_tensor_value_info(f"y{at}") for at in range(outputs)],
         [numpy_helper.from_array(arrays[at], names[at]) for at in constants],
     )
+    imports = [("", opset), ("ai.onnx.ml", 3)]
     model = ir.from_proto(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+        helper.make_model(
+            graph, opset_imports=[helper.make_opsetid(*import_) for import_ in imports], ir_version=9
+        )
     )
     fed = [array for at, array in enumerate(arrays) if at not in constants]
     symbols = make_symbolic(model.graph.inputs, fed)
@@ -252,3 +255,31 @@ def test_unique(axis, expected):
         assert [size for size in known_dims(value, symbols) if size is not None] == [
             s for s in shape if s is not None
         ]
+
+
+@pytest.mark.parametrize("data", [(5,), (4, 5), (2, 4, 5)])
+@pytest.mark.parametrize("indices", [(3,), (1, 3), (3, 1)])
+def test_extracted_features(data, indices):
+    expected = zeros(*(data[:-1] or (1,)), 3)
+    agrees(
+        "ArrayFeatureExtractor",
+        [zeros(*data), zeros(*indices, dtype=np.int64)],
+        [expected],
+        domain="ai.onnx.ml",
+    )
+
+
+@pytest.mark.parametrize("probabilities", [False, True])
+@pytest.mark.parametrize("classes", [2, 3, 4])
+def test_scores_of_pairs_of_classes(classes, probabilities):
+    pairs = classes * (classes - 1) // 2
+    options = {
+        "vectors_per_class": [1] * classes,
+        "classlabels_ints": list(range(classes)),
+        "domain": "ai.onnx.ml",
+    }
+    if probabilities:
+        options |= {"prob_a": [0.0] * pairs, "prob_b": [0.0] * pairs}
+    width = classes if probabilities or classes == 2 else pairs
+    labels, scores = zeros(6, dtype=np.int64), zeros(6, width)
+    agrees("SVMClassifier", [zeros(6, 5)], [labels, scores], **options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from math import isnan
 from typing import Any
 
@@ -26,11 +26,11 @@ _KINDS: dict[str, tuple[type, Any, str]] = {
 
 
 def _mapping(table: Mapping[Any, Any], default: np.ndarray) -> Kernel:
-    """Elements looked up one by one; NaN is a key like any other."""
+    """Elements looked up one by one; NaN is found where the table has it as ``_NAN``."""
 
     def run(x: np.ndarray) -> np.ndarray:
         missing = default.reshape(-1)[0]
-        found = [table.get(_key(item), missing) for item in x.reshape(-1).tolist()]
+        found = [table.get(_named(item), missing) for item in x.reshape(-1).tolist()]
         y = np.empty(x.size, default.dtype)
         y[:] = found
         return y.reshape(x.shape)
@@ -38,29 +38,31 @@ def _mapping(table: Mapping[Any, Any], default: np.ndarray) -> Kernel:
     return Kernel(run)
 
 
-def _table(keys: Sequence[Any], values: Sequence[Any]) -> dict[Any, Any]:
-    """The first of equal keys counts."""
-    return dict(zip(map(_key, reversed(keys)), reversed(values), strict=True))
+_NAN = "nan"
+"""What NaN, which equals nothing, is called in a table of numbers."""
 
 
-def _key(item: Any) -> Any:
-    """What an element is found by: itself, except that NaN, which equals nothing, has a name that no number has."""
-    return "nan" if isinstance(item, float) and isnan(item) else item
+def _named(item: Any) -> Any:
+    return _NAN if isinstance(item, float) and isnan(item) else item
 
 
 @TABLE.operator("LabelEncoder", 1, domain=ML)
 def label_encoder_1(node: NodeSpec) -> Kernel:
-    """Strings to their places in a list, or places to the strings."""
+    """Strings to their places in a list, of equal ones the last, or places to the strings."""
     classes = node.attr("classes_strings", ())
-    places = list(range(len(classes)))
     if node.input_dtype(0).name == "STRING":
-        return _mapping(_table(classes, places), np.array(node.attr("default_int64", -1), np.int64))
-    return _mapping(_table(places, classes), np.array(node.attr("default_string", "_Unused"), object))
+        places = {name: place for place, name in enumerate(classes)}
+        return _mapping(places, np.array(node.attr("default_int64", -1), np.int64))
+    return _mapping(dict(enumerate(classes)), np.array(node.attr("default_string", "_Unused"), object))
 
 
 @TABLE.operator("LabelEncoder", 2, 4, domain=ML)
 def label_encoder(node: NodeSpec) -> Kernel:
-    """Keys to values, each a list of one of three types or (version 4) a tensor."""
+    """Keys to values, each a list of one of three types or (version 4) a tensor.
+
+    As in ONNX Runtime, of equal keys the first counts, and NaN is a key in version 4 only; the standard's text has the
+    last, and NaN in version 2 too.
+    """
     keys, _ = _side(node, "keys")
     values, kind = _side(node, "values")
     if kind is None:
@@ -70,10 +72,11 @@ def label_encoder(node: NodeSpec) -> Kernel:
         default = node.attr("default_tensor", np.array(node.attr(name, usual), dtype))
     if len(keys) != len(values):
         raise InvalidGraphError(f"{node}: {len(keys)} keys and {len(values)} values; give as many of each")
-    pairs = keys.tolist(), values.tolist()
-    if node.since_version >= 4:  # of equal keys the last counts, by the text of that version
-        pairs = pairs[0][::-1], pairs[1][::-1]
-    return _mapping(_table(*pairs), default.astype(values.dtype))
+    names = [_named(key) for key in keys.tolist()]
+    table = dict(zip(reversed(names), reversed(values.tolist()), strict=True))
+    if node.since_version < 4 and keys.dtype.kind == "f":
+        table.pop(_NAN, None)
+    return _mapping(table, default.astype(values.dtype))
 
 
 def _zero(dtype: np.dtype) -> Any:
@@ -94,22 +97,27 @@ def _side(node: NodeSpec, side: str) -> tuple[np.ndarray, str | None]:
 
 @TABLE.operator("CategoryMapper", 1, domain=ML)
 def category_mapper(node: NodeSpec) -> Kernel:
-    """Strings to integers or back, by the type of the input."""
+    """Strings to integers or back, by the type of the input; of equal ones the last counts."""
     ints, strings = node.attr("cats_int64s", ()), node.attr("cats_strings", ())
     if len(ints) != len(strings):
         raise InvalidGraphError(
             f"{node}: {len(ints)} integers for {len(strings)} strings; give as many of each"
         )
     if node.input_dtype(0).name == "STRING":
-        return _mapping(_table(strings, ints), np.array(node.attr("default_int64", -1), np.int64))
-    return _mapping(_table(ints, strings), np.array(node.attr("default_string", "_Unused"), object))
+        return _mapping(
+            dict(zip(strings, ints, strict=True)), np.array(node.attr("default_int64", -1), np.int64)
+        )
+    return _mapping(
+        dict(zip(ints, strings, strict=True)), np.array(node.attr("default_string", "_Unused"), object)
+    )
 
 
 @TABLE.operator("OneHotEncoder", 1, domain=ML)
 def one_hot_encoder(node: NodeSpec) -> Kernel:
-    """A new last axis with a one at the category's place."""
+    """A new last axis with a one at the category's place, of equal categories the last."""
     strings, ints = node.attr("cats_strings", ()), node.attr("cats_int64s", ())
-    place = _table(strings or ints, list(range(len(strings or ints))))
+    width = len(strings or ints)
+    place = {category: column for column, category in enumerate(strings or ints)}
 
     def run(x: np.ndarray) -> np.ndarray:
         items = (x if strings else x.astype(np.int64)).reshape(-1).tolist()
@@ -118,10 +126,10 @@ def one_hot_encoder(node: NodeSpec) -> Kernel:
             raise KernelError(
                 f"{node}: {items[found.index(-1)]!r} is not one of the categories, and zeros is 0"
             )
-        y = np.zeros((len(items), len(place)), np.float32)
+        y = np.zeros((len(items), width), np.float32)
         rows = [row for row, column in enumerate(found) if column >= 0]
         y[rows, [found[row] for row in rows]] = 1
-        return y.reshape(*x.shape, len(place))
+        return y.reshape(*x.shape, width)
 
     return Kernel(run)
 

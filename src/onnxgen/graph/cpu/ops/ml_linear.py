@@ -108,8 +108,8 @@ class _VectorKernel:
 
 @TABLE.operator("SVMRegressor", 1, domain=ML)
 def svm_regressor(node: NodeSpec) -> Kernel:
-    """One value a row; 1 or -1 of a one-class machine."""
-    similarity, transform = _VectorKernel.of_node(node), post_transform(node)
+    """One value a row; 1 or -1 of a one-class machine. As in ONNX Runtime, ``post_transform`` changes nothing."""
+    similarity = _VectorKernel.of_node(node)
     supports, rho = node.attr("n_supports", 0), np.float32(node.attr("rho", (0.0,))[0])
     coefficients = np.array(node.attr("coefficients", ()), np.float32)
     vectors = _matrix(node, "support_vectors", supports) if supports else coefficients[None]
@@ -124,7 +124,7 @@ def svm_regressor(node: NodeSpec) -> Kernel:
         score = (similarity(rows, vectors) @ weights + rho)[:, None]
         if node.attr("one_class", 0):
             score = np.where(score > 0, 1, -1)
-        return transformed(score, transform).astype(np.float32)
+        return score.astype(np.float32)
 
     return Kernel(run)
 
@@ -141,10 +141,16 @@ def _liblinear(node: NodeSpec) -> Callable[[np.ndarray], tuple[np.ndarray, np.nd
     labels, transform = class_labels(node), post_transform(node)
     weights = _matrix(node, "coefficients", len(labels))
     rho = np.float32(node.attr("rho", (0.0,))[0])
+    positive = bool((weights >= 0).all())
 
     def run(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         scores = _times(node, rows_of(node, x), weights) + rho
-        return labels[scores.argmax(axis=1)], transformed(scores, transform).astype(np.float32)
+        winners = scores.argmax(axis=1)
+        if len(labels) == 2:
+            # As in ONNX Runtime: the second class wins as soon as any score is high.
+            highest = scores.max(axis=1, initial=-np.inf)
+            winners = np.where(highest >= 0.5 if positive else highest > 0, 1, winners)
+        return labels[winners], transformed(scores, transform).astype(np.float32)
 
     return run
 

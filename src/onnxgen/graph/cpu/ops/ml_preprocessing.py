@@ -35,9 +35,9 @@ def scaler(node: NodeSpec) -> Kernel:
 
 @TABLE.operator("Normalizer", 1, domain=ML)
 def normalizer(node: NodeSpec) -> Kernel:
-    """Rows divided by their largest value, the sum of magnitudes, or the Euclidean norm, where that is not 0."""
+    """Rows divided by their largest value (NaN aside), the sum of magnitudes, or the Euclidean norm, where that is not 0."""
     norms: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-        "MAX": lambda x: x.max(axis=-1, keepdims=True),
+        "MAX": lambda x: np.fmax.reduce(x, axis=-1, keepdims=True, initial=-np.inf),
         "L1": lambda x: np.abs(x).sum(axis=-1, keepdims=True),
         "L2": lambda x: np.sqrt(np.square(x).sum(axis=-1, keepdims=True)),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onnxgen.errors import InvalidGraphError, KernelError
+from onnxgen.graph.cpu.class_votes import ClassVotes
 from onnxgen.graph.cpu.forest import AGGREGATES, LEAF, MEMBER, MODES, Forest
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.registry import ML, KernelTable
@@ -14,7 +15,6 @@ from onnxgen.graph.cpu.scores import (
     named,
     post_transform,
     transformed,
-    with_second_class,
 )
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -42,42 +42,36 @@ def tree_ensemble_regressor(node: NodeSpec) -> Kernel:
     forest = _forest_of_nodes(node, "target", node.attr("n_targets", 1))
     aggregate, transform = named(node, "aggregate_function", "SUM", AGGREGATES), post_transform(node)
     base = _floats(node, "base_values")
+    if base.size not in (0, forest.num_targets):
+        raise InvalidGraphError(f"{node}: {base.size} base values for {forest.num_targets} targets")
 
     def run(x: np.ndarray) -> np.ndarray:
-        scores, _ = forest.votes(node, _rows(node, x, forest), aggregate)
-        return transformed(scores + base if base.size else scores, transform).astype(np.float32)
+        scores, voted = forest.votes(node, _rows(node, x, forest), aggregate)
+        if base.size:
+            # As in ONNX Runtime, of several targets one without a vote is 0.
+            scores = np.where(voted | (forest.num_targets == 1), scores + base, 0)
+        return transformed(scores, transform).astype(np.float32)
 
     return Kernel(run)
 
 
 @TABLE.operator("TreeEnsembleClassifier", 1, 3, 5, domain=ML)
 def tree_ensemble_classifier(node: NodeSpec) -> Kernel:
-    """The class with the highest score, and all scores.
-
-    Two classes may share one score: where all votes are for one class id, it decides alone, against 0.5 when no weight
-    is negative and against 0 otherwise, and for id 0 it is the score of the second class.
-    """
+    """The winning class's label, and all scores: `ClassVotes` says how they come from the votes."""
     labels = class_labels(node)
     forest = _forest_of_nodes(node, "class", len(labels))
-    transform, base = post_transform(node), _floats(node, "base_values")
-    if base.size not in (0, 1, len(labels)):
+    base = _floats(node, "base_values")
+    if base.size not in (0, len(labels)) and not (base.size == 1 and len(labels) == 2):
         raise InvalidGraphError(f"{node}: {base.size} base values for {len(labels)} classes")
-    ids = set(forest.targets.tolist())
-    shares_score = len(labels) == 2 and len(ids) == 1 and base.size != 2
-    probabilities = not (forest.weights < 0).any()
+    votes = ClassVotes(
+        base=base.astype(forest.split.dtype),
+        transform=post_transform(node),
+        one_id=len(set(forest.targets.tolist())) == 1,
+        probabilities=not (forest.weights < 0).any(),
+    )
 
     def run(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        scores, voted = forest.votes(node, _rows(node, x, forest), "SUM")
-        scores[:, : base.size] += base
-        # Without base values a class that got no vote cannot win, even against negative scores.
-        winners = (scores if base.size else np.where(voted, scores, -np.inf)).argmax(axis=1)
-        if shares_score:
-            decisive = scores[:, max(ids)]
-            winners = (decisive > (0.5 if probabilities else 0)).astype(np.int64)
-        if shares_score and 0 in ids:
-            scores = with_second_class(scores[:, 0], transform, probabilities=probabilities)
-        else:
-            scores = transformed(scores, transform)
+        winners, scores = votes.decide(*forest.votes(node, _rows(node, x, forest), "SUM"))
         return labels[winners], scores.astype(np.float32)
 
     return Kernel(run)
@@ -121,20 +115,24 @@ def _forest_of_nodes(node: NodeSpec, votes: str, num_targets: int) -> Forest:
     if -1 in voters:
         raise InvalidGraphError(f"{node}: a vote names a node that no tree has")
     order = np.argsort(voters, kind="stable") if voters else np.zeros(0, np.int64)
+    counts = np.bincount(np.array(voters, np.int64), minlength=count)
+    if num_targets == 1:
+        # As in ONNX Runtime, of a leaf's votes for the only target the first counts; exporters write more of them.
+        order = order[np.cumsum([0, *counts])[:-1][counts > 0]]
+        counts = np.minimum(counts, 1)
+    dtype = _compute_dtype(node, "nodes_values_as_tensor")
     forest = Forest(
         roots=np.array(list(roots.values()), np.int64),
         feature=np.array(node.attr("nodes_featureids", ()), np.int64),
-        split=_floats(node, "nodes_values").astype(_split_dtype(node, "nodes_values_as_tensor")),
+        split=_floats(node, "nodes_values").astype(dtype),
         mode=mode,
         children=children,
         missing=_flags(node, count),
         members=np.zeros(0, np.float64),
         member_ends=np.zeros(count + 1, np.int64),
-        vote_ends=np.concatenate([[0], np.cumsum(np.bincount(voters, minlength=count))]).astype(np.int64)
-        if voters
-        else np.zeros(count + 1, np.int64),
+        vote_ends=np.cumsum([0, *counts], dtype=np.int64),
         targets=np.array(node.attr(f"{votes}_ids", ()), np.int64)[order],
-        weights=_floats(node, f"{votes}_weights").astype(np.float64)[order],
+        weights=_floats(node, f"{votes}_weights").astype(dtype)[order],
         num_targets=num_targets,
     )
     forest.check_integrity(node)
@@ -152,10 +150,11 @@ def _forest_of_leaves(node: NodeSpec) -> Forest:
         children[:inner, column] = np.array(node.attr(f"nodes_{side}nodeids")) + np.where(is_leaf, inner, 0)
     members, member_ends = _members(node, mode)
     padding = np.zeros(leaves)
+    dtype = _compute_dtype(node, "nodes_splits")
     forest = Forest(
         roots=np.array(node.attr("tree_roots"), np.int64),
         feature=np.concatenate([node.attr("nodes_featureids"), padding]).astype(np.int64),
-        split=np.concatenate([splits, padding]).astype(_split_dtype(node, "nodes_splits")),
+        split=np.concatenate([splits, padding]).astype(dtype),
         mode=mode,
         children=children,
         missing=np.concatenate([_flags(node, inner), padding.astype(bool)]),
@@ -163,7 +162,7 @@ def _forest_of_leaves(node: NodeSpec) -> Forest:
         member_ends=member_ends,
         vote_ends=np.concatenate([np.zeros(inner), np.arange(leaves + 1)]).astype(np.int64),
         targets=np.array(node.attr("leaf_targetids"), np.int64),
-        weights=node.attr("leaf_weights").astype(np.float64),
+        weights=node.attr("leaf_weights").astype(dtype),
         num_targets=node.attr("n_targets", 1),
     )
     forest.check_integrity(node)
@@ -198,8 +197,8 @@ def _mode(node: NodeSpec, name: str) -> int:
     return MODES.index(name)
 
 
-def _split_dtype(node: NodeSpec, tensor: str) -> np.dtype:
-    """float64 where the input or the splits are."""
+def _compute_dtype(node: NodeSpec, tensor: str) -> np.dtype:
+    """What features are compared and votes are added in: float64 where the input or the splits are, else float32."""
     doubles = node.attr(tensor)
     is_double = node.input_dtype(0).name == "DOUBLE" or (doubles is not None and doubles.dtype == np.float64)
     return np.dtype(np.float64 if is_double else np.float32)

@@ -87,6 +87,24 @@ def _cast_map(context: Context, node: ir.Node) -> None:
     set_output(context, node, 0, [1, context.new_symbolic_dim()], dtype)
 
 
+def _extracted(context: Context, node: ir.Node) -> None:
+    """As many features as there are indices, whatever their shape; a vector becomes one row."""
+    data, indices = required(node, 0), required(node, 1)
+    shape, places = sizes(data), sizes(indices)
+    count = context.new_symbolic_dim() if places is None else algebra.product(places)
+    leading = None if shape is None else shape[:-1] or [1]
+    set_output(context, node, 0, None if leading is None else [*leading, count], data.dtype)
+
+
+def _support_vectors(context: Context, node: ir.Node) -> None:
+    """Without probabilities, the scores of more than two classes are those of the pairs."""
+    _classifier(*_LABELS)(context, node)
+    counts = integers(node, "vectors_per_class") or []
+    if sum(counts) and len(counts) > 2 and not _length(node, "prob_a"):
+        pairs = len(counts) * (len(counts) - 1) // 2
+        set_output(context, node, 1, [_rows(context, node), pairs], ir.DataType.FLOAT)
+
+
 def _like_first(context: Context, node: ir.Node) -> None:
     set_like(context, node, 0, input_at(node, 0))
 
@@ -100,10 +118,9 @@ RULES: Mapping[tuple[str, str], Rule] = {
     (_ML, "LinearRegressor"): _regressor(lambda node: integer(node, "targets", 1)),
     (_ML, "SVMRegressor"): _regressor(lambda node: 1),
     (_ML, "TreeEnsembleRegressor"): _regressor(lambda node: integer(node, "n_targets", 1)),
-    **{
-        (_ML, name): _classifier(*_LABELS)
-        for name in ("LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier")
-    },
+    **{(_ML, name): _classifier(*_LABELS) for name in ("LinearClassifier", "TreeEnsembleClassifier")},
+    (_ML, "SVMClassifier"): _support_vectors,
+    (_ML, "ArrayFeatureExtractor"): _extracted,
     (_ML, "OneHotEncoder"): _one_hot,
     (_ML, "FeatureVectorizer"): _features,
     (_ML, "CategoryMapper"): _categories,

@@ -47,19 +47,25 @@ def test_labels_are_encoded_as_by_the_runtime(x, opset, options):
     assert_same(*(run("LabelEncoder", x, domain=ML, opset=opset, **options) for run in (run_cpu, run_ort)))
 
 
-def test_version_2_finds_nan_too():
-    options = {"keys_floats": [float("nan")], "values_int64s": [4]}
-    assert run_cpu("LabelEncoder", FLOATS, domain=ML, opset=2, **options).tolist() == [-1, -1, -1, 4]
+REPEATED = {"keys_strings": ["a", "b", "a"], "values_int64s": [1, 2, 3]}
 
 
-def test_of_equal_keys_version_4_takes_the_last():
-    options = {"keys_strings": ["a", "a"], "values_int64s": [1, 2], "domain": ML}
-    assert run_cpu("LabelEncoder", WORDS[0], opset=4, **options).tolist() == [2, -1, -1]
-    assert run_cpu("LabelEncoder", WORDS[0], opset=2, **options).tolist() == [1, -1, -1]
+@pytest.mark.parametrize(
+    ("x", "opset", "options"),
+    [
+        (WORDS, 1, {"classes_strings": ["a", "b", "a"], "default_int64": -5}),
+        (WORDS, 2, REPEATED),
+        (WORDS, 4, REPEATED),
+        (FLOATS, 2, {"keys_floats": [float("nan"), -0.0], "values_int64s": [4, 5]}),
+        (FLOATS, 4, {"keys_floats": [float("nan"), -0.0], "values_int64s": [4, 5]}),
+    ],
+)
+def test_keys_that_repeat_or_equal_nothing(x, opset, options):
+    assert_same(*(run("LabelEncoder", x, domain=ML, opset=opset, **options) for run in (run_cpu, run_ort)))
 
 
 def test_categories_map_both_ways():
-    options = {"cats_strings": ["a", "b"], "cats_int64s": [5, 6], "domain": ML, "opset": 1}
+    options = {"cats_strings": ["a", "b", "a"], "cats_int64s": [2, 3, 3], "domain": ML, "opset": 1}
     for x, default in ((WORDS, {"default_int64": -3}), (NUMBERS, {"default_string": "??"})):
         assert_same(*(run("CategoryMapper", x, **options, **default) for run in (run_cpu, run_ort)))
 
@@ -67,6 +73,7 @@ def test_categories_map_both_ways():
 def test_one_hot_vectors():
     for x, options in [
         (WORDS, {"cats_strings": ["b", "a"]}),
+        (WORDS, {"cats_strings": ["a", "b", "a"]}),
         (NUMBERS.astype(np.float32), {"cats_int64s": [0, 1, -1]}),
         (np.arange(3), {"cats_int64s": [0, 1, 2], "zeros": 0}),
     ]:

@@ -88,6 +88,27 @@ def test_one_weighted_sum_for_each_class():
     compare("SVMClassifier", make.rows(5, 4), outputs=2, classlabels_strings=["a", "b", "c"], **options)
 
 
+@pytest.mark.parametrize("positive", [False, True])
+def test_of_two_weighted_sums_a_high_one_means_the_second_class(positive):
+    make = Numbers()
+    weights = np.array(make.list(2, 4))
+    options = {"coefficients": (np.abs(weights) if positive else weights).tolist(), "kernel_params": [0.0] * 3}
+    compare("SVMClassifier", make.rows(30, 4), outputs=2, classlabels_ints=[7, 5], rho=[0.1], **options)
+
+
+def test_the_transform_of_a_regression_by_support_vectors_is_ignored():
+    options = {"coefficients": [0.1, 0.2, 0.3, 0.4], "rho": [0.1], "kernel_params": [0.0] * 3}
+    compare("SVMRegressor", Numbers().rows(5, 4), post_transform="PROBIT", **options)
+
+
+def test_the_probit_of_one_score_is_the_first_of_two():
+    x, options = np.array([[0.3]], np.float32), {"coefficients": [1.0], "intercepts": [0.0], "domain": ML}
+    options |= {"classlabels_ints": [0, 1], "post_transform": "PROBIT", "outputs": 2}
+    got, want = (run("LinearClassifier", x, opset=1, **options)[1] for run in (run_cpu, run_ort))
+    assert_same(got[:, 0], want[:, 0])
+    assert got[0, 1] == -got[0, 0]
+
+
 def test_models_and_inputs_of_different_widths_are_errors():
     x = np.zeros((2, 3), np.float32)
     with pytest.raises(KernelError, match="3 features where the model has 4"):

@@ -29,10 +29,15 @@ def test_features_become_what_the_runtime_makes_of_them(dtype):
     for norm in ("MAX", "L1", "L2"):
         compare("Normalizer", x, norm=norm)
         compare("Normalizer", np.zeros_like(x), norm=norm)
+        compare("Normalizer", x[:0], norm=norm)
     compare("FeatureVectorizer", x, x, inputdimensions=[3, 3])
     compare("FeatureVectorizer", x, x, inputdimensions=[5, 2])
     compare("ArrayFeatureExtractor", x, np.array([2, 0, 0]))
     compare("ArrayFeatureExtractor", x[0], np.array([2, 0]))
+
+
+def test_the_largest_value_is_a_number():
+    compare("Normalizer", np.array([[np.nan, -1.0, -2.0], [0.0, np.nan, -0.0]], np.float32), norm="MAX")
 
 
 def test_missing_values_are_replaced():

@@ -99,24 +99,25 @@ def test_regression_is_the_runtimes(transform, aggregate, targets, dtype):
 def test_classification_is_the_runtimes(transform, classes, positive, labels):
     forest = Forest("class", range(classes), positive=positive or transform == "PROBIT")
     options = {**forest.attributes, "post_transform": transform}
+    # Of two integer labels ONNX Runtime takes others than 0 and 1 for these.
     options[f"classlabels_{labels}"] = (
-        [f"c{i}" for i in range(classes)] if labels == "strings" else [7, 5, 3, 1][:classes]
+        [f"c{i}" for i in range(classes)]
+        if labels == "strings"
+        else [0, 1]
+        if classes == 2
+        else [7, 5, 3, 1][:classes]
     )
     if classes > 2:
         options["base_values"] = (forest.rng.random(classes) * 0.2).tolist()
     x = forest.rows(20, forest.rng.choice([np.float32, np.float64, np.int64, np.int32]))
-    got, want = (
-        run("TreeEnsembleClassifier", x, domain=ML, opset=3, outputs=2, **options)
-        for run in (run_cpu, run_ort)
-    )
+    got, want = (classify(run, x, options) for run in (run_cpu, run_ort))
     tolerance = 2e-3 if transform == "PROBIT" else 1e-4  # which in float32 cancels near 0.5
     assert_same(got[1], want[1], rtol=tolerance, atol=tolerance)
-    if classes == 2:  # where ONNX Runtime names the second class whenever its score is above 0
-        raw = run_ort(
-            "TreeEnsembleClassifier", x, domain=ML, opset=3, outputs=2, **options | {"post_transform": "NONE"}
-        )
-        want = (np.array(options[f"classlabels_{labels}"])[raw[1].argmax(1)], want[1])
     assert got[0].tolist() == want[0].tolist()
+
+
+def classify(run, x, options):
+    return run("TreeEnsembleClassifier", x, domain=ML, opset=3, outputs=2, **options)
 
 
 @pytest.mark.parametrize("transform", [name for name in TRANSFORMS if name != "PROBIT"])
@@ -126,14 +127,153 @@ def test_classification_is_the_runtimes(transform, classes, positive, labels):
 def test_two_classes_may_share_one_score(transform, positive, base, voted):
     forest = Forest("class", [voted], positive=positive)
     options = {**forest.attributes, "post_transform": transform, "classlabels_strings": ["no", "yes"]}
-    if base and voted == 0:
+    if base:
         options["base_values"] = base
     x = forest.rows(20, np.float32)
-    got, want = (
-        run("TreeEnsembleClassifier", x, domain=ML, opset=3, outputs=2, **options)
-        for run in (run_cpu, run_ort)
-    )
+    got, want = (classify(run, x, options) for run in (run_cpu, run_ort))
     assert_same(got, want, rtol=1e-4, atol=1e-4)
+
+
+def stump(votes, others=(), **options):
+    """A tree whose left leaf, where 0 and less goes, has some votes of (class, weight), and the right one others."""
+    voters = [*((1, *vote) for vote in votes), *((2, *vote) for vote in others)]
+    return {
+        "nodes_nodeids": [0, 1, 2],
+        "nodes_treeids": [0, 0, 0],
+        "nodes_featureids": [0, 0, 0],
+        "nodes_values": [0.0, 0.0, 0.0],
+        "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+        "nodes_truenodeids": [1, 0, 0],
+        "nodes_falsenodeids": [2, 0, 0],
+        "class_treeids": [0 for _ in voters],
+        "class_nodeids": [leaf for leaf, _, _ in voters],
+        "class_ids": [place for _, place, _ in voters],
+        "class_weights": [weight for _, _, weight in voters],
+        "classlabels_strings": ["no", "yes"],
+        **options,
+    }
+
+
+BOTH_SIDES = np.array([[-1.0], [1.0]], np.float32)
+
+
+@pytest.mark.parametrize("transform", [name for name in TRANSFORMS if name != "PROBIT"])
+@pytest.mark.parametrize(
+    ("votes", "others", "bases"),
+    [
+        ([(0, 0.3)], [(0, 0.7)], [None, [0.15], [0.11, 0.17]]),
+        ([(0, 0.3)], [(0, -0.3)], [None, [0.15], [0.11, 0.17]]),
+        ([(1, 0.3)], [(1, 0.7)], [None, [0.15]]),
+        ([(1, 0.3)], [(1, -0.3)], [None, [0.15]]),
+        ([], [(0, 0.6)], [None, [0.15], [0.11, 0.17]]),
+        ([], [(1, 0.6)], [None, [0.15]]),
+        ([], [(1, -0.6)], [None, [0.15]]),
+        ([(0, 0.5)], [(0, 0.25), (0, 0.25)], [None, [0.0]]),
+        ([(0, 0.3)], [(1, 0.1)], [None]),
+        ([(0, -0.3)], [(1, -0.1)], [None]),
+        ([(0, 0.2), (1, 0.4)], [(0, 0.4), (1, -0.2)], [None, [0.15]]),
+    ],
+)
+def test_which_of_two_classes_wins_and_their_scores(votes, others, bases, transform):
+    for base in bases:
+        options = {"post_transform": transform} | ({} if base is None else {"base_values": base})
+        got, want = (classify(run, BOTH_SIDES, stump(votes, others, **options)) for run in (run_cpu, run_ort))
+        assert_same(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_integer_labels_are_those_of_the_model():
+    tree = stump([(0, 0.2), (1, 0.4)], [(0, 0.4), (1, -0.2)], classlabels_int64s=[7, 5])
+    del tree["classlabels_strings"]
+    assert classify(run_cpu, BOTH_SIDES, tree)[0].tolist() == [5, 7]
+    assert (
+        classify(run_cpu, BOTH_SIDES, stump([(0, -0.5)], classlabels_strings=["only"]))[0].tolist()
+        == ["only"] * 2
+    )
+
+
+def test_votes_for_the_second_class_count_whatever_base_values_there_are():
+    got = classify(run_cpu, BOTH_SIDES, stump([(0, 0.2), (1, 0.4)], [(1, -0.4)], base_values=[0.1, 0.2]))
+    assert_same(got, (np.array(["yes", "no"], object), np.array([[0.3, 0.6], [0, -0.2]], np.float32)))
+
+
+@pytest.mark.parametrize("aggregate", ["SUM", "AVERAGE", "MIN", "MAX"])
+@pytest.mark.parametrize("targets", [1, 2])
+@pytest.mark.parametrize("base", [False, True])
+def test_targets_with_many_votes_and_with_none(aggregate, targets, base):
+    tree = {
+        name.replace("class_", "target_"): value
+        for name, value in stump([(0, 1.0), (0, 2.0)], [(targets - 1, 5.0)]).items()
+        if name != "classlabels_strings"
+    }
+    options = tree | {"n_targets": targets, "aggregate_function": aggregate}
+    if base:
+        options["base_values"] = [10.0, 20.0][:targets]
+    got, want = (
+        run("TreeEnsembleRegressor", BOTH_SIDES, domain=ML, opset=3, **options) for run in (run_cpu, run_ort)
+    )
+    assert_same(got, want)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 5000])
+def test_any_number_of_rows(rows):
+    forest = Forest("class", range(3), positive=True)
+    options = {**forest.attributes, "classlabels_int64s": [7, 5, 3]}
+    x = forest.rows(rows, np.float32)
+    got, want = (classify(run, x, options) for run in (run_cpu, run_ort))
+    assert_same(got, want)
+
+
+def test_sums_round_as_the_runtimes():
+    """Ten votes of 0.05 make 0.50000006 in float32, a majority; the exact sum is none."""
+    trees = 10
+    options = {
+        "nodes_nodeids": [0] * trees,
+        "nodes_treeids": list(range(trees)),
+        "nodes_featureids": [0] * trees,
+        "nodes_values": [0.0] * trees,
+        "nodes_modes": ["LEAF"] * trees,
+        "nodes_truenodeids": [0] * trees,
+        "nodes_falsenodeids": [0] * trees,
+        "class_treeids": list(range(trees)),
+        "class_nodeids": [0] * trees,
+        "class_ids": [0] * trees,
+        "class_weights": [0.05] * trees,
+        "classlabels_strings": ["no", "yes"],
+    }
+    got, want = (classify(run, BOTH_SIDES, options) for run in (run_cpu, run_ort))
+    assert_same(got, want)
+    total = np.float32(0)
+    for _ in range(trees):
+        total += np.float32(0.05)
+    assert got[0].tolist() == ["yes" if total > 0.5 else "no"] * 2
+
+
+def test_deep_trees():
+    depth = 300
+    leaves = range(depth, 2 * depth)
+    options = {
+        "nodes_nodeids": list(range(2 * depth + 1)),
+        "nodes_treeids": [0] * (2 * depth + 1),
+        "nodes_featureids": [0] * (2 * depth + 1),
+        "nodes_values": [float(bound) for bound in range(depth)] + [0.0] * (depth + 1),
+        "nodes_modes": ["BRANCH_LT"] * depth + ["LEAF"] * (depth + 1),
+        "nodes_truenodeids": [*leaves] + [0] * (depth + 1),
+        "nodes_falsenodeids": [*range(1, depth), 2 * depth] + [0] * (depth + 1),
+        "target_treeids": [0] * (depth + 1),
+        "target_nodeids": [*leaves, 2 * depth],
+        "target_ids": [0] * (depth + 1),
+        "target_weights": [float(place) for place in range(depth + 1)],
+    }
+    x = np.array([[-0.5], [0.5], [150.5], [298.5], [1000]], np.float32)
+    got = run_cpu("TreeEnsembleRegressor", x, domain=ML, opset=3, **options)
+    assert got.ravel().tolist() == [0, 1, 151, 299, 300]
+
+
+@pytest.mark.parametrize("bases", [[0.1], [0.1, 0.2]])
+def test_base_values_have_to_fit_the_classes(bases):
+    tree = stump([(0, 1.0)], classlabels_strings=["a", "b", "c"], base_values=bases)
+    with pytest.raises(InvalidGraphError, match=f"{len(bases)} base values for 3 classes"):
+        kernel_of(node_spec("TreeEnsembleClassifier", BOTH_SIDES, domain=ML, opset=3, outputs=2, **tree))
 
 
 def test_doubles_are_compared_as_doubles():

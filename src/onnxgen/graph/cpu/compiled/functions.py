@@ -2,7 +2,7 @@
 
 ``exp`` is a polynomial after taking out powers of two, right to 2e-7 of the value, and 0 where the result would not be
 a normal number. ``tanh`` is a quotient of polynomials in the square, fitted to ``tanh(x) / x`` over [0, 81.4] by
-reweighted least squares: 4e-7 of the value.
+reweighted least squares: 4e-7 of the value. ``erf`` is the quotient of `onnxgen.graph.cpu.erf`, in float32.
 """
 
 # pyright: reportUntypedFunctionDecorator=false
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from onnxgen.graph.cpu import erf as wide
 from onnxgen.graph.cpu.compiled.function import inline
 from onnxgen.graph.cpu.compiled.primitives import power_of_two
 
@@ -30,6 +31,12 @@ _P3, _P4 = _F(2.058365726361102e-05), _F(1.3319307805322084e-08)
 _Q1, _Q2 = _F(0.4671304251224826), _F(0.02587111518307064)
 _Q3, _Q4 = _F(0.0003283110673574557), _F(7.762117664246913e-07)
 _ONE, _HALF = _F(1), _F(0.5)
+
+_CERTAIN = _F(3.92)
+_N0, _N1, _N2, _N3, _N4, _N5 = (_F(p) for p in (wide.P0, wide.P1, wide.P2, wide.P3, wide.P4, wide.P5))
+_D1, _D2, _D3, _D4, _D5, _D6 = (_F(q) for q in (wide.Q1, wide.Q2, wide.Q3, wide.Q4, wide.Q5, wide.Q6))
+
+_ROOT_HALF, _ROOT_2_PI, _CUBIC = _F(0.5**0.5), _F(0.7978845608028654), _F(0.044715)
 
 
 @inline
@@ -58,6 +65,46 @@ def tanh(x: Any) -> Any:
     t = z * z
     p = (((_P4 * t + _P3) * t + _P2) * t + _P1) * t + _P0
     q = (((_Q4 * t + _Q3) * t + _Q2) * t + _Q1) * t + _ONE
-    y = z * p / q
-    y = _ONE if y > _ONE else y
-    return -_ONE if y < -_ONE else y
+    return saturated(x, z * p / q, _FLAT)
+
+
+@inline
+def saturated(x: Any, y: Any, far: Any) -> Any:
+    """``y`` within -1 and 1, and exactly these for ``x`` far from 0."""
+    y = _ONE if y > _ONE or x > far else y
+    return -_ONE if y < -_ONE or x < -far else y
+
+
+@inline
+def erf(x: Any) -> Any:
+    """The error function."""
+    z = _CERTAIN if x > _CERTAIN else x
+    z = -_CERTAIN if z < -_CERTAIN else z
+    t = z * z
+    p = ((((_N5 * t + _N4) * t + _N3) * t + _N2) * t + _N1) * t + _N0
+    q = (((((_D6 * t + _D5) * t + _D4) * t + _D3) * t + _D2) * t + _D1) * t + _ONE
+    return saturated(x, z * p / q, _CERTAIN)
+
+
+@inline
+def gelu(x: Any, _alpha: Any) -> Any:
+    """``x / 2 * (1 + erf(x / sqrt(2)))``."""
+    return _HALF * x * (_ONE + erf(x * _ROOT_HALF))
+
+
+@inline
+def gelu_tanh(x: Any, _alpha: Any) -> Any:
+    """The approximation of `gelu` by tanh."""
+    return _HALF * x * (_ONE + tanh(_ROOT_2_PI * (x + _CUBIC * x * x * x)))
+
+
+@inline
+def logistic(x: Any, _alpha: Any) -> Any:
+    """`sigmoid`."""
+    return sigmoid(x)
+
+
+@inline
+def swish(x: Any, alpha: Any) -> Any:
+    """``x * sigmoid(alpha * x)``."""
+    return x * sigmoid(alpha * x)

@@ -12,6 +12,7 @@ import numpy as np
 
 from onnxgen.graph.cpu.arrays import Formula, formula_kernel
 from onnxgen.graph.cpu.erf import erf
+from onnxgen.graph.cpu.maps import mapped
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -26,6 +27,9 @@ def relu(x: np.ndarray, y: np.ndarray) -> None:
 
 def sigmoid(x: np.ndarray, y: np.ndarray) -> None:
     """``1 / (1 + exp(-x))``; ``y`` may be ``x``."""
+    if x.dtype == np.float32:
+        mapped("logistic", x, y)
+        return
     np.negative(x, y)
     np.exp(y, y)
     np.add(y, 1, y)
@@ -39,6 +43,9 @@ def softplus(x: np.ndarray, y: np.ndarray) -> None:
 
 def swish(x: np.ndarray, y: np.ndarray, alpha: float = 1.0) -> None:
     """``x * sigmoid(alpha * x)``; ``y`` must not be ``x``."""
+    if x.dtype == np.float32:
+        mapped("swish", x, y, alpha=alpha)
+        return
     if alpha == 1.0:
         sigmoid(x, y)
     else:
@@ -49,6 +56,9 @@ def swish(x: np.ndarray, y: np.ndarray, alpha: float = 1.0) -> None:
 
 def gelu(x: np.ndarray, y: np.ndarray) -> None:
     """``x / 2 * (1 + erf(x / sqrt(2)))``; ``y`` must not be ``x``."""
+    if x.dtype == np.float32:
+        mapped("gelu", x, y)
+        return
     np.multiply(x, 0.5**0.5, y)
     erf()(y, y)
     np.add(y, 1, y)
@@ -58,6 +68,9 @@ def gelu(x: np.ndarray, y: np.ndarray) -> None:
 
 def gelu_tanh(x: np.ndarray, y: np.ndarray) -> None:
     """The approximation ``x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))``; ``y`` must not be ``x``."""
+    if x.dtype == np.float32:
+        mapped("gelu_tanh", x, y)
+        return
     np.multiply(x, x, y)
     np.multiply(y, 0.044715, y)
     np.add(y, 1, y)

@@ -11,6 +11,7 @@ from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.arrays import formula_kernel
 from onnxgen.graph.cpu.half import computing_dtype, widened
 from onnxgen.graph.cpu.registry import KernelTable
+from onnxgen.graph.cpu.rowwise import normalize_rows
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 
@@ -41,6 +42,11 @@ def _axes_from(axis: int, rank: int) -> tuple[int, ...]:
     return tuple(range(axis + rank if axis < 0 else axis, rank))
 
 
+def _one_per_element(x: np.ndarray, axes: tuple[int, ...], scale: np.ndarray) -> bool:
+    """Whether each element of the axes has its own factor, as nearly always."""
+    return x.size > 0 and len(axes) > 0 and scale.size == math.prod(x.shape[axes[0] :])
+
+
 def _stash_dtype(node: NodeSpec, x: np.ndarray) -> np.dtype:
     """The type of the first stage: ``stash_type``, and never a narrower one than the data's own."""
     stash = np.float64 if node.attr("stash_type", 1) == _DOUBLE else np.float32
@@ -57,15 +63,25 @@ def layer_normalization(node: NodeSpec) -> Kernel:
     def normalize(
         x: np.ndarray, scale: np.ndarray, bias: np.ndarray | None, y: np.ndarray
     ) -> tuple[Any, Any]:
-        wide = _stash_dtype(node, x)
+        wide, axes = _stash_dtype(node, x), _axes_from(axis, x.ndim)
         direct = wide == x.dtype
-        staged = y if direct else np.empty(x.shape, wide)
-        mean, inverse = standardize(
-            x if direct else x.astype(wide), staged, _axes_from(axis, x.ndim), epsilon
-        )
-        np.multiply(staged, widened(scale), staged)
-        if bias is not None:
-            np.add(staged, widened(bias), staged)
+        source, staged = (x, y) if direct else (x.astype(wide), np.empty(x.shape, wide))
+        if _one_per_element(source, axes, scale) and (bias is None or bias.size == scale.size):
+            statistics = normalize_rows(
+                source,
+                staged,
+                axes=len(axes),
+                epsilon=epsilon,
+                scale=scale.astype(wide, copy=False).reshape(1, -1),
+                bias=None if bias is None else bias.astype(wide, copy=False).reshape(1, -1),
+            )
+            kept = (*x.shape[: axes[0]], *[1] * len(axes))
+            mean, inverse = (values.reshape(kept) for values in statistics)
+        else:
+            mean, inverse = standardize(source, staged, axes, epsilon)
+            np.multiply(staged, widened(scale), staged)
+            if bias is not None:
+                np.add(staged, widened(bias), staged)
         if not direct:
             y[...] = staged
         return mean, inverse
@@ -95,6 +111,10 @@ def rms_normalization(node: NodeSpec) -> Kernel:
     def into(x: np.ndarray, scale: np.ndarray, y: np.ndarray) -> None:
         wide = _stash_dtype(node, x)
         axes = _axes_from(axis, x.ndim)
+        if wide == x.dtype and scale.dtype == wide and _one_per_element(x, axes, scale):
+            factors = scale.reshape(1, -1)
+            normalize_rows(x, y, axes=len(axes), epsilon=epsilon, scale=factors, bias=None, centered=False)
+            return
         if wide == x.dtype:
             np.multiply(x, rms_scale(x, axes, epsilon), y)
             np.multiply(y, scale, y)
@@ -112,20 +132,16 @@ def rms_normalization(node: NodeSpec) -> Kernel:
     return Kernel(run, into, in_place=((0, 0),))
 
 
-def _per_channel(values: np.ndarray, rank: int) -> np.ndarray:
-    """A vector of channels beside data of shape (N, C, ...)."""
-    return values.reshape(-1, *[1] * (rank - 2))
-
-
 @TABLE.operator("InstanceNormalization", 1, 6, 22)
 def instance_normalization(node: NodeSpec) -> Kernel:
     """Standardize every channel of every instance, then scale and shift it."""
     epsilon = node.attr("epsilon", 1e-5)
 
     def write(x: np.ndarray, scale: np.ndarray, bias: np.ndarray, y: np.ndarray) -> None:
-        standardize(x, y, tuple(range(2, x.ndim)), epsilon)
-        np.multiply(y, _per_channel(scale, x.ndim), y)
-        np.add(y, _per_channel(bias, x.ndim), y)
+        if x.size:
+            normalize_rows(
+                x, y, axes=x.ndim - 2, epsilon=epsilon, scale=scale.reshape(-1, 1), bias=bias.reshape(-1, 1)
+            )
 
     return formula_kernel(write, in_place=True)
 
@@ -138,11 +154,18 @@ def _group_normalization(node: NodeSpec, *, scale_groups: bool) -> Kernel:
         if channels % num_groups:
             raise KernelError(f"{node}: {channels} channels do not split into {num_groups} groups")
         grouped = (x.shape[0], num_groups, channels // num_groups, *x.shape[2:])
-        target = y.reshape(grouped)
-        standardize(x.reshape(grouped), target, tuple(range(2, len(grouped))), epsilon)
-        for values, apply in ((scale, np.multiply), (bias, np.add)):
-            shape = (num_groups, 1 if scale_groups else -1, *[1] * (x.ndim - 2))
-            apply(target, values.reshape(shape), target)
+        if x.size:
+            factors, shifts = (
+                values.reshape(num_groups, 1 if scale_groups else -1) for values in (scale, bias)
+            )
+            normalize_rows(
+                x.reshape(grouped),
+                y.reshape(grouped),
+                axes=x.ndim - 1,
+                epsilon=epsilon,
+                scale=factors,
+                bias=shifts,
+            )
 
     return formula_kernel(write, in_place=True)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from onnxgen.graph.cpu.arrays import formula_kernel
 from onnxgen.graph.cpu.registry import KernelTable
+from onnxgen.graph.cpu.rowwise import has_rows, softmax_rows
 from onnxgen.graph.cpu.stepwise import HALVES, softmax_in_steps
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -23,6 +24,9 @@ def softmax(x: np.ndarray, y: np.ndarray, axis: int) -> None:
     if x.dtype in HALVES:
         y[...] = softmax_in_steps(x, axis)
         return
+    if has_rows(x, axis) and y.flags.c_contiguous:
+        softmax_rows(x, y)
+        return
     np.subtract(x, x.max(axis, keepdims=True), y)
     np.exp(y, y)
     np.divide(y, y.sum(axis, keepdims=True), y)
@@ -30,6 +34,9 @@ def softmax(x: np.ndarray, y: np.ndarray, axis: int) -> None:
 
 def log_softmax(x: np.ndarray, y: np.ndarray, axis: int) -> None:
     """The logarithm of the softmax; ``y`` may be ``x``."""
+    if has_rows(x, axis) and y.flags.c_contiguous:
+        softmax_rows(x, y, logarithm=True)
+        return
     np.subtract(x, x.max(axis, keepdims=True), y)
     np.subtract(y, np.log(np.exp(y).sum(axis, keepdims=True)), y)
 

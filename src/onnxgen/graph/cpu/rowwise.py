@@ -1,0 +1,87 @@
+"""Softmax and normalization along the last axes, by compiled loops that read each row from memory once."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from onnxgen.graph.cpu.team import share
+
+_SOFTMAX_PER_S, _NORMALIZED_PER_S = 1.5e9, 3e9
+"""Elements of one thread, roughly: to tell what is worth sharing."""
+
+_ELEMENTS_OF_A_PART = 16384
+
+
+def has_rows(x: np.ndarray, axis: int) -> bool:
+    """Whether the axis is the last one of a float32 tensor with elements."""
+    return x.dtype == np.float32 and x.size > 0 and axis in (-1, x.ndim - 1)
+
+
+def softmax_rows(x: np.ndarray, y: np.ndarray, *, logarithm: bool = False) -> None:
+    """Softmax, or its logarithm, along the last axis of float32 into ``y``, C-contiguous, perhaps the memory of ``x``."""
+    from onnxgen.graph.cpu.compiled.rows import softmax
+
+    size = x.shape[-1]
+    rows = x.size // size
+    each = _rows_each(size)
+    share(
+        softmax(logarithm=logarithm),
+        np.ascontiguousarray(x).reshape(rows, size),
+        y.reshape(rows, size),
+        each,
+        parts=-(-rows // each),
+        seconds=x.size / _SOFTMAX_PER_S,
+    )
+
+
+def normalize_rows(
+    x: np.ndarray,
+    y: np.ndarray,
+    *,
+    axes: int,
+    epsilon: float,
+    scale: np.ndarray,
+    bias: np.ndarray | None,
+    centered: bool = True,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bring the last axes to unit variance, or mean square where not centered, then scale and shift.
+
+    Args:
+        x: float32 or float64, with elements.
+        y: Of its shape and type, C-contiguous, perhaps its memory.
+        axes: How many axes are normalized together.
+        epsilon: Added to the variance.
+        scale: Of the type of ``x``: ``[periods, channels]``. A row is as many channels as that, each with its own number
+            for all its elements, and every row takes the next period.
+        bias: Likewise; None for 0.
+        centered: Whether the mean is subtracted first.
+
+    Returns:
+        The means (of any content where not centered) and the inverse deviations, ``[rows]``.
+    """
+    from onnxgen.graph.cpu.compiled.rows import normalize
+
+    size = math.prod(x.shape[x.ndim - axes :])
+    rows = x.size // size
+    each = _rows_each(size)
+    statistics = np.empty((2, rows), x.dtype)
+    share(
+        normalize(x.dtype, centered=centered),
+        np.ascontiguousarray(x).reshape(rows, size),
+        np.ascontiguousarray(scale),
+        np.zeros_like(scale) if bias is None else np.ascontiguousarray(bias),
+        x.dtype.type(epsilon),
+        y.reshape(rows, size),
+        statistics[0],
+        statistics[1],
+        each,
+        parts=-(-rows // each),
+        seconds=x.size / _NORMALIZED_PER_S,
+    )
+    return statistics[0], statistics[1]
+
+
+def _rows_each(size: int) -> int:
+    return max(1, _ELEMENTS_OF_A_PART // size)

@@ -10,6 +10,7 @@ import numpy as np
 
 from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.half import NARROW_FLOATS
+from onnxgen.graph.cpu.half_conversion import converted
 from onnxgen.graph.ir.types import is_ml_dtype
 
 STRINGS = np.dtype(object)
@@ -61,7 +62,7 @@ def cast(x: np.ndarray, to: np.dtype, *, saturate: bool = True, round_mode: str 
         return np.clip(wide.astype(np.float64), -limit, limit).astype(to)
     if is_ml_dtype(x.dtype) and x.dtype != to:  # ml_dtypes knows no way between some of its types
         return x.astype(np.float32 if x.dtype in NARROW_FLOATS else np.int32).astype(to)
-    return x.astype(to)
+    return converted(x, to)
 
 
 def to_float8e8m0(x: np.ndarray, *, saturate: bool, round_mode: str) -> np.ndarray:

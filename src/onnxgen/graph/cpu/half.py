@@ -12,6 +12,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from onnxgen.graph.cpu.half_conversion import converted
+
 NARROW_FLOATS = frozenset(
     np.dtype(kind)
     for kind in (
@@ -33,7 +35,7 @@ NARROW_FLOATS = frozenset(
 def widened(x: Any) -> Any:
     """The array in float32 when its type is narrow; anything else as it is."""
     if isinstance(x, np.ndarray) and x.dtype in NARROW_FLOATS:
-        return x.astype(np.float32)
+        return converted(x, np.dtype(np.float32))
     return x
 
 
@@ -78,10 +80,10 @@ def writing_wide(
             return
         wide = np.empty(y.shape, np.float32)
         formula(*map(widened, arguments[:-1]), wide)
-        y[...] = wide
+        converted(wide, y.dtype, y)
 
     return write
 
 
 def _rounded(result: Any, dtype: np.dtype) -> Any:
-    return result.astype(dtype) if result is not None and result.dtype == np.float32 else result
+    return converted(result, dtype) if result is not None and result.dtype == np.float32 else result

@@ -59,7 +59,7 @@ def normalize_rows(
         centered: Whether the mean is subtracted first.
 
     Returns:
-        The means (of any content where not centered) and the inverse deviations, ``[rows]``.
+        The means and the inverse deviations (from the mean, or from 0), ``[rows]``.
     """
     from onnxgen.graph.cpu.compiled.rows import normalize
 
@@ -81,6 +81,29 @@ def normalize_rows(
         seconds=x.size / _NORMALIZED_PER_S,
     )
     return statistics[0], statistics[1]
+
+
+def scale_rows(x: np.ndarray, factors: np.ndarray, offsets: np.ndarray, y: np.ndarray) -> None:
+    """Each channel times its factor, plus its offset: ``[batch, channels, ...]`` and ``[channels]``, float32 or float64.
+
+    ``y`` is C-contiguous, perhaps the memory of ``x``.
+    """
+    from onnxgen.graph.cpu.compiled.rows import affine
+
+    if x.size == 0:
+        return
+    rows = x.shape[0] * x.shape[1]
+    each = _rows_each(x.size // rows)
+    share(
+        affine(x.dtype),
+        np.ascontiguousarray(x).reshape(rows, -1),
+        factors,
+        offsets,
+        y.reshape(rows, -1),
+        each,
+        parts=-(-rows // each),
+        seconds=x.size / _NORMALIZED_PER_S,
+    )
 
 
 def _rows_each(size: int) -> int:

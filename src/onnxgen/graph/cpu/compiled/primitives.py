@@ -33,3 +33,25 @@ def _power_of_two(_context: Any, exponent: Any) -> Any:
 
 power_of_two: Any = intrinsic(_power_of_two)
 """``2 ** n`` in float32 for a whole n from -126 to 127."""
+
+
+def _half_bits(_context: Any, value: Any) -> Any:
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        return builder.bitcast(builder.fptrunc(arguments[0], ir.HalfType()), ir.IntType(16))
+
+    return types.uint16(types.float32), generate
+
+
+half_bits: Any = intrinsic(_half_bits)
+"""The bits of the float16 nearest to a float32."""
+
+
+def _from_half_bits(_context: Any, bits: Any) -> Any:
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        return builder.fpext(builder.bitcast(arguments[0], ir.HalfType()), ir.FloatType())
+
+    return types.float32(types.uint16), generate
+
+
+from_half_bits: Any = intrinsic(_from_half_bits)
+"""The float32 of the float16 with these bits."""

@@ -23,6 +23,9 @@ from onnxgen.graph.cpu.compiled.primitives import I64, claim
 
 _FLOAT = np.dtype(np.float32)
 
+_PIECE = 1024
+"""Elements that are computed before they are written, so that loops run in vectors where both are one memory."""
+
 
 _LANES = 32
 """Of the vectors in which the largest element is looked for: two or more registers, to hide the latency."""
@@ -121,7 +124,7 @@ def normalize(dtype: np.dtype, *, centered: bool) -> Callable[..., None]:
         scale     [periods, channels]: of row r those at r % periods, each for size / channels neighbours
         bias      likewise
         y         [rows, size], perhaps the memory of x
-        means     [rows], untouched when not centered
+        means     [rows]
         inverses  [rows]: 1 / sqrt(variance or mean square + epsilon)
     """
 
@@ -147,9 +150,9 @@ def normalize(dtype: np.dtype, *, centered: bool) -> Callable[..., None]:
                 break
             for r in range(part * rows_each, min(len(x), (part + 1) * rows_each)):
                 row, target = x[r], y[r]
+                mean = total(row) / count
+                means[r] = mean
                 if centered:
-                    mean = total(row) / count
-                    means[r] = mean
                     for i in range(size):
                         spread[i] = row[i] - mean
                 else:
@@ -179,6 +182,40 @@ def normalize(dtype: np.dtype, *, centered: bool) -> Callable[..., None]:
             *(types.intp, types.intp, written(np.int64, 1)),
         ],
         fastmath=REASSOCIATED,
+    )
+
+
+@cache
+def affine(dtype: np.dtype) -> Callable[..., None]:
+    """``affine(x, factors, offsets, y, rows_each, parts, claims)``: rows times a number, plus another.
+
+    ``x [rows, size]`` and ``y``, perhaps the same memory, are of that type, and ``factors [periods]`` and ``offsets``,
+    of which row ``r`` takes those at ``r % periods``.
+    """
+
+    def over_rows(
+        x: Any, factors: Any, offsets: Any, y: Any, rows_each: int, parts: int, claims: Any
+    ) -> None:
+        piece = np.empty(_PIECE, x.dtype)
+        while True:
+            part = claim(address(claims))
+            if part >= parts:
+                break
+            for r in range(part * rows_each, min(len(x), (part + 1) * rows_each)):
+                factor, offset = factors[r % factors.size], offsets[r % factors.size]
+                for start in range(0, x.shape[1], _PIECE):
+                    source, target = x[r, start : start + _PIECE], y[r, start : start + _PIECE]
+                    for i in range(source.size):
+                        piece[i] = source[i] * factor + offset
+                    for i in range(target.size):
+                        target[i] = piece[i]
+
+    return compiled(
+        over_rows,
+        [
+            *(given(dtype, 2), given(dtype, 1), given(dtype, 1), written(dtype, 2)),
+            *(types.intp, types.intp, written(np.int64, 1)),
+        ],
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from onnxgen.graph.cpu.half import computing_dtype, widened
 from onnxgen.graph.cpu.registry import KernelTable
+from onnxgen.graph.cpu.rowwise import scale_rows
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 
@@ -46,7 +47,9 @@ def _normalize(x: Any, scale: Any, bias: Any, mean: Any, var: Any, y: np.ndarray
     )
     factor = scale / np.sqrt(var + dtype.type(options.epsilon))
     offset = bias - mean * factor
-    if dtype == x.dtype:
+    if dtype == x.dtype and options.spatial and x.ndim > 2:
+        scale_rows(x, factor.reshape(-1), offset.reshape(-1), y)
+    elif dtype == x.dtype:
         np.multiply(x, factor, y)
         np.add(y, offset, y)
     else:

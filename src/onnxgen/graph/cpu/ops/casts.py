@@ -8,6 +8,7 @@ import onnx_ir as ir
 from onnxgen.errors import InvalidGraphError
 from onnxgen.graph.cpu.casting import STRINGS, cast
 from onnxgen.graph.cpu.half import NARROW_FLOATS
+from onnxgen.graph.cpu.half_conversion import converted
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -30,7 +31,7 @@ def make_cast(node: NodeSpec) -> Kernel:
 
     def into(x: np.ndarray, y: np.ndarray) -> None:
         if _converts_by_copy(x.dtype, y.dtype):
-            np.copyto(y, x, casting="unsafe")
+            converted(x, y.dtype, y)
         else:
             y[...] = run(x)
 

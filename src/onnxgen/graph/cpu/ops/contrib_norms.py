@@ -30,9 +30,9 @@ def layer_normalization_1(node: NodeSpec) -> Kernel:
 
     def run(x: np.ndarray, scale: np.ndarray, bias: np.ndarray | None = None) -> Any:
         axes = tuple(range(checked_axis(node, axis, x.ndim), x.ndim))
-        y, mean, inverse = normalized(widened(x), axes, epsilon, centered=True)
-        y = y * widened(scale)
-        y = y if bias is None else y + widened(bias)
+        y, mean, inverse = normalized(
+            widened(x), axes, epsilon, centered=True, scale=widened(scale), bias=widened(bias)
+        )
         return _results(node, y.astype(scale.dtype, copy=False), mean, inverse)
 
     return Kernel(run)
@@ -46,8 +46,8 @@ def simplified_layer_normalization(node: NodeSpec) -> Kernel:
 
     def run(x: np.ndarray, scale: np.ndarray) -> Any:
         axes = tuple(range(checked_axis(node, axis, x.ndim), x.ndim))
-        y, _, inverse = normalized(widened(x), axes, epsilon, centered=False)
-        return _results(node, (y * widened(scale)).astype(scale.dtype, copy=False), inverse)
+        y, _, inverse = normalized(widened(x), axes, epsilon, centered=False, scale=widened(scale))
+        return _results(node, y.astype(scale.dtype, copy=False), inverse)
 
     return Kernel(run)
 
@@ -94,9 +94,9 @@ def _skip(
     if total.shape != x.shape:
         raise KernelError(f"{node}: skip {skip.shape} does not broadcast to input {x.shape}")
     total = total if bias is None else total + widened(bias)
-    y, mean, inverse = normalized(total, (-1,), epsilon, centered=centered)
-    y = y * widened(gamma)
-    y = y if beta is None else y + widened(beta)
+    y, mean, inverse = normalized(
+        total, (-1,), epsilon, centered=centered, scale=widened(gamma), bias=widened(beta)
+    )
     return _results(node, y.astype(x.dtype, copy=False), mean, inverse, total.astype(x.dtype, copy=False))
 
 
@@ -120,8 +120,8 @@ def embed_layer_normalization(node: NodeSpec) -> Kernel:
         total = _rows(node, words, ids) + _rows(node, positions, places)
         if segments is not None and segment_table is not None:
             total = total + _rows(node, segment_table, segments)
-        y, _, _ = normalized(total, (-1,), epsilon, centered=True)
-        y = (y * widened(gamma) + widened(beta)).astype(words.dtype, copy=False)
+        y, _, _ = normalized(total, (-1,), epsilon, centered=True, scale=widened(gamma), bias=widened(beta))
+        y = y.astype(words.dtype, copy=False)
         lengths = np.zeros(len(ids)) if mask is None else (mask == 1).sum(axis=1)
         return _results(node, y, lengths.astype(np.int32), total.astype(words.dtype, copy=False))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Mapping
 from threading import Lock
 from typing import Any
@@ -12,6 +11,8 @@ import numpy as np
 import onnx_ir as ir
 import onnxruntime
 
+from onnxgen.foundations.recent import Recent
+from onnxgen.graph.ep import host
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 from onnxgen.graph.ep.provider import HOST, Claim, Decline
@@ -29,9 +30,13 @@ class OrtNodeProvider:
 
     name = "ort"
     device = HOST
+    allocate = staticmethod(host.allocate)
+    to_device = staticmethod(host.to_device)
+    to_host = staticmethod(host.to_host)
+    synchronize = staticmethod(host.synchronize)
 
     def __init__(self) -> None:
-        self._sessions: OrderedDict[bytes, Any] = OrderedDict()
+        self._sessions = Recent[bytes, Any](_KEPT_SESSIONS)
         self._lock = Lock()
 
     def claim(self, node: NodeSpec) -> Claim | Decline:
@@ -68,33 +73,15 @@ class OrtNodeProvider:
 
         return Kernel(run)
 
-    def allocate(self, num_bytes: int) -> np.ndarray:
-        """Uninitialised bytes at an address that is a multiple of 64."""
-        memory = np.empty(num_bytes + 64, np.uint8)
-        start = -memory.ctypes.data % 64
-        return memory[start : start + num_bytes]
-
-    def to_device(self, array: np.ndarray) -> np.ndarray:
-        """The array itself."""
-        return array
-
-    def to_host(self, value: np.ndarray) -> np.ndarray:
-        """The array itself."""
-        return value
-
-    def synchronize(self) -> None:
-        """Nothing is ever pending."""
-
     def _session(self, node: NodeSpec) -> Any:
         model = _one_node_model(node)
         key = hashlib.sha256(model).digest()
         with self._lock:
-            if key not in self._sessions:
-                self._sessions[key] = _load(model)
-            self._sessions.move_to_end(key)
-            while len(self._sessions) > _KEPT_SESSIONS:
-                self._sessions.popitem(last=False)
-            return self._sessions[key]
+            found = self._sessions.get(key)
+            if found is None:
+                found = _load(model)
+                self._sessions.put(key, found)
+            return found
 
 
 def _load(model: bytes) -> Any:

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
-import numpy as np
-
 from onnxgen.graph.costs.assumed_sizes import at_assumed_sizes
 from onnxgen.graph.costs.estimates import estimate
 from onnxgen.graph.costs.host import host_roofline
 from onnxgen.graph.cpu.ops import all_kernels
 from onnxgen.graph.cpu.registry import KernelDef, KernelTable
+from onnxgen.graph.ep import host
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 from onnxgen.graph.ep.provider import HOST, Claim, Decline
@@ -23,6 +22,10 @@ class CpuProvider:
 
     name = "cpu"
     device = HOST
+    allocate = staticmethod(host.allocate)
+    to_device = staticmethod(host.to_device)
+    to_host = staticmethod(host.to_host)
+    synchronize = staticmethod(host.synchronize)
 
     @cached_property
     def table(self) -> KernelTable:
@@ -48,23 +51,6 @@ class CpuProvider:
         """Make the kernel that the claim named."""
         (chosen,) = [kernel for kernel in self.table.candidates(node) if kernel.name == claim.kernel]
         return chosen.make(node)
-
-    def allocate(self, num_bytes: int) -> np.ndarray:
-        """Uninitialised bytes at an address that is a multiple of 64."""
-        memory = np.empty(num_bytes + 64, np.uint8)
-        start = -memory.ctypes.data % 64
-        return memory[start : start + num_bytes]
-
-    def to_device(self, array: np.ndarray) -> np.ndarray:
-        """The array itself."""
-        return array
-
-    def to_host(self, value: np.ndarray) -> np.ndarray:
-        """The array itself."""
-        return value
-
-    def synchronize(self) -> None:
-        """Nothing is ever pending."""
 
     def _split(self, node: NodeSpec) -> tuple[list[KernelDef], list[str]]:
         able: list[KernelDef] = []

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnxgen.graph.ep import host
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 from onnxgen.graph.ep.provider import HOST, Claim, Decline
@@ -22,6 +23,10 @@ class ReferenceProvider:
 
     name = "reference"
     device = HOST
+    allocate = staticmethod(host.allocate)
+    to_device = staticmethod(host.to_device)
+    to_host = staticmethod(host.to_host)
+    synchronize = staticmethod(host.synchronize)
 
     def claim(self, node: NodeSpec) -> Claim | Decline:
         """Claim what onnx.reference has a class or a function for, and what is corrected here."""
@@ -57,23 +62,6 @@ class ReferenceProvider:
             return outputs[0] if num_outputs == 1 else tuple(outputs)
 
         return Kernel(run)
-
-    def allocate(self, num_bytes: int) -> np.ndarray:
-        """Uninitialised bytes at an address that is a multiple of 64."""
-        memory = np.empty(num_bytes + 64, np.uint8)
-        start = -memory.ctypes.data % 64
-        return memory[start : start + num_bytes]
-
-    def to_device(self, array: np.ndarray) -> np.ndarray:
-        """The array itself."""
-        return array
-
-    def to_host(self, value: np.ndarray) -> np.ndarray:
-        """The array itself."""
-        return value
-
-    def synchronize(self) -> None:
-        """Nothing is ever pending."""
 
 
 def _inner_nodes(node: NodeSpec) -> Iterator[ir.Node]:

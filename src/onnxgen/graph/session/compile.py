@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnxgen.errors import KernelError, OnnxgenError
 from onnxgen.foundations.tracing import OFF, Tracer
 from onnxgen.graph.costs.host import host_roofline
+from onnxgen.graph.ep import host
 from onnxgen.graph.ep.from_graph import captured_values, type_of
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -141,7 +142,7 @@ class _Compiler:
         self._prepare = prepare
         self._reuse = reuse
         self._budget = ArenaBudget()
-        self._allocate = next((p.allocate for p in providers if p.device == HOST), _host_bytes)
+        self._allocate = next((p.allocate for p in providers if p.device == HOST), host.allocate)
 
     def routine(
         self, graph: ir.Graph, outer: Sequence[ir.Value], name: str, *, lends: bool = False
@@ -187,7 +188,3 @@ def _compiled(provider: ExecutionProvider, node: NodeSpec, claim: Claim) -> Kern
             f"provider {provider.name!r} claimed {node} for its kernel {claim.kernel!r} and cannot compile it: "
             f"{type(cause).__name__}: {cause}"
         ) from cause
-
-
-def _host_bytes(num_bytes: int) -> np.ndarray:
-    return np.empty(num_bytes, np.uint8)

@@ -81,7 +81,7 @@ def test_placement_says_who_runs_what_and_why(options):
     who = {(row.operator.partition("-")[0], row.provider) for row in rows}
     assert {("MatMul", "mirror"), ("Exp", "cpu"), ("Sigmoid", "cpu")} <= who
     assert {row.declined.get("mirror") for row in rows if row.provider == "cpu"} == {"has no kernel for it"}
-    with pytest.raises(UnsupportedOperatorError, match="mirror has no kernel for it"):
+    with pytest.raises(UnsupportedOperatorError, match="mirror: has no kernel for it"):
         InferenceSession(model("g (float[N] x) => (float[N] y) { y = Exp(x) }"), options, [MirrorProvider()])
 
 

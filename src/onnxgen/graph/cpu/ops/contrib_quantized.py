@@ -6,15 +6,16 @@ Each tensor comes with its scale and zero point (None for 0), which hold for the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import reduce
 
 import numpy as np
 
 from onnxgen.graph.cpu.activation_functions import leaky_relu, sigmoid
-from onnxgen.graph.cpu.ops.pooling import average, max_pool, reduce_windows
-from onnxgen.graph.cpu.quantization import dequantize, quantize
+from onnxgen.graph.cpu.ops.pooling import max_pool
+from onnxgen.graph.cpu.quantization import dequantize, quantize, requantize
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
-from onnxgen.graph.cpu.windows import WindowSpec
+from onnxgen.graph.cpu.windows import Axis, WindowSpec, out_shape
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 
@@ -32,6 +33,11 @@ def _quantized(
     return np.ascontiguousarray(quantize(y, scale.reshape(()), zeros, dtype))
 
 
+def _only(parameter: np.ndarray | None) -> np.float32:
+    """A scale, or a zero point (0 where it is left out), as one number."""
+    return np.float32(0 if parameter is None else parameter.reshape(())[()])
+
+
 def _unary(function: Callable[[np.ndarray], np.ndarray]) -> Kernel:
     def run(
         x: np.ndarray,
@@ -45,7 +51,13 @@ def _unary(function: Callable[[np.ndarray], np.ndarray]) -> Kernel:
     return Kernel(run)
 
 
-def _binary(ufunc: np.ufunc) -> Kernel:
+@TABLE.operator("QLinearAdd", 1, domain=MICROSOFT)
+def qlinear_add(node: NodeSpec) -> Kernel:
+    """The sum: quotients of scales times integers, to which all zero points are added at once.
+
+    ONNX Runtime rounds so; where scales are equal, many sums lie half-way between two integers.
+    """
+
     def run(
         a: np.ndarray,
         a_scale: np.ndarray,
@@ -56,22 +68,32 @@ def _binary(ufunc: np.ufunc) -> Kernel:
         y_scale: np.ndarray,
         y_zero_point: np.ndarray | None = None,
     ) -> np.ndarray:
-        y = ufunc(_real(a, a_scale, a_zero_point), _real(b, b_scale, b_zero_point))
-        return _quantized(np.asarray(y), y_scale, y_zero_point, a.dtype)
+        a_ratio, b_ratio = _only(a_scale) / _only(y_scale), _only(b_scale) / _only(y_scale)
+        zeros = _only(y_zero_point) - (a_ratio * _only(a_zero_point) + b_ratio * _only(b_zero_point))
+        y = (zeros + a.astype(np.float32) * a_ratio) + b.astype(np.float32) * b_ratio
+        return requantize(y, 1.0, None, a.dtype)
 
     return Kernel(run)
-
-
-@TABLE.operator("QLinearAdd", 1, domain=MICROSOFT)
-def qlinear_add(node: NodeSpec) -> Kernel:
-    """The sum."""
-    return _binary(np.add)
 
 
 @TABLE.operator("QLinearMul", 1, domain=MICROSOFT)
 def qlinear_mul(node: NodeSpec) -> Kernel:
     """The product."""
-    return _binary(np.multiply)
+
+    def run(
+        a: np.ndarray,
+        a_scale: np.ndarray,
+        a_zero_point: np.ndarray | None,
+        b: np.ndarray,
+        b_scale: np.ndarray,
+        b_zero_point: np.ndarray | None,
+        y_scale: np.ndarray,
+        y_zero_point: np.ndarray | None = None,
+    ) -> np.ndarray:
+        y = _real(a, a_scale, a_zero_point) * _real(b, b_scale, b_zero_point)
+        return _quantized(np.asarray(y), y_scale, y_zero_point, a.dtype)
+
+    return Kernel(run)
 
 
 @TABLE.operator("QLinearSigmoid", 1, domain=MICROSOFT)
@@ -89,17 +111,28 @@ def qlinear_leaky_relu(node: NodeSpec) -> Kernel:
 
 @TABLE.operator("QLinearSoftmax", 1, domain=MICROSOFT)
 def qlinear_softmax(node: NodeSpec) -> Kernel:
-    """Softmax along an axis; from ``axis`` to the end where ``opset`` is below 13."""
+    """Softmax along an axis; from ``axis`` to the end where ``opset`` is below 13.
+
+    Shares are counted in whole parts of 1, as many as fit the output's scale: ONNX Runtime rounds so.
+    """
     before_13 = node.attr("opset", 13) < 13
     axis = node.attr("axis", 1 if before_13 else -1)
 
-    def softmax(x: np.ndarray) -> np.ndarray:
+    def run(
+        x: np.ndarray,
+        x_scale: np.ndarray,
+        x_zero_point: np.ndarray | None,
+        y_scale: np.ndarray,
+        y_zero_point: np.ndarray | None = None,
+    ) -> np.ndarray:
         first = axis % x.ndim
         axes = tuple(range(first, x.ndim)) if before_13 else (first,)
-        powers = np.exp(x - x.max(axes, keepdims=True))
-        return powers / powers.sum(axes, keepdims=True)
+        table = np.exp(np.arange(-255, 1) * float(_only(x_scale))).astype(np.float32)
+        powers = table[255 + x.astype(np.int32) - x.max(axes, keepdims=True, initial=np.iinfo(x.dtype).min)]
+        shares = powers * np.floor(1 / _only(y_scale)) / powers.sum(axes, keepdims=True)
+        return requantize(shares, 1.0, y_zero_point, x.dtype)
 
-    return _unary(softmax)
+    return Kernel(run)
 
 
 @TABLE.operator("QLinearReduceMean", 1, domain=MICROSOFT)
@@ -113,33 +146,57 @@ def qlinear_reduce_mean(node: NodeSpec) -> Kernel:
 def qlinear_average_pool(node: NodeSpec) -> Kernel:
     """The mean of each window; with ``count_include_pad`` every window has as many elements as the kernel.
 
-    That differs from ``AveragePool`` where ``ceil_mode`` lets a window reach beyond the padding.
+    That differs from ``AveragePool`` where ``ceil_mode`` lets a window reach beyond the padding. The zero point is
+    added before rounding, and windows are summed row by row: ONNX Runtime's order, which decides ties.
     """
     spec, include_pads = WindowSpec.of(node, partial=True), bool(node.attr("count_include_pad", 0))
     last = bool(node.attr("channels_last", 0))
 
-    def pool(x: np.ndarray) -> np.ndarray:
-        planes = np.moveaxis(x, -1, 1) if last else x
+    def run(
+        x: np.ndarray,
+        x_scale: np.ndarray,
+        x_zero_point: np.ndarray | None,
+        y_scale: np.ndarray,
+        y_zero_point: np.ndarray | None = None,
+    ) -> np.ndarray:
+        real = _real(x, x_scale, x_zero_point)
+        planes = np.moveaxis(real, -1, 1) if last else real
         axes = spec.axes(planes.shape[2:])
-        if include_pads:
-            y = reduce_windows(planes, axes, np.add, 0) / np.float32(math.prod(axis.kernel for axis in axes))
-        else:
-            y = average(planes, axes, include_pads=False)
-        return np.moveaxis(y, 1, -1) if last else y
+        y = np.zeros((*planes.shape[:2], *out_shape(axes)), np.float32)
+        for offset in np.ndindex(*(axis.kernel for axis in axes)):
+            seen_by, seen = zip(*(axis.meet(at) for axis, at in zip(axes, offset, strict=True)), strict=True)
+            y[..., *seen_by] += planes[..., *seen]
+        y /= math.prod(axis.kernel for axis in axes) if include_pads else _counts(axes)
+        y = requantize(y / _only(y_scale) + _only(y_zero_point), 1.0, None, x.dtype)
+        return np.ascontiguousarray(np.moveaxis(y, 1, -1)) if last else y
 
-    return _unary(pool)
+    return Kernel(run)
+
+
+def _counts(axes: Sequence[Axis]) -> np.ndarray:
+    """How many elements of each window lie inside the input, at least 1."""
+    return np.maximum(reduce(np.multiply.outer, (axis.counts(pads=False) for axis in axes)), 1)
 
 
 @TABLE.operator("QLinearGlobalAveragePool", 1, domain=MICROSOFT)
 def qlinear_global_average_pool(node: NodeSpec) -> Kernel:
-    """The mean over all spatial axes."""
+    """The mean over all spatial axes, of sums of integers."""
     last = bool(node.attr("channels_last", 0))
 
-    def pool(x: np.ndarray) -> np.ndarray:
+    def run(
+        x: np.ndarray,
+        x_scale: np.ndarray,
+        x_zero_point: np.ndarray | None,
+        y_scale: np.ndarray,
+        y_zero_point: np.ndarray | None = None,
+    ) -> np.ndarray:
         axes = tuple(range(1, x.ndim - 1)) if last else tuple(range(2, x.ndim))
-        return x.mean(axes, keepdims=True)
+        count = math.prod(x.shape[axis] for axis in axes)
+        sums = x.sum(axes, np.int64, keepdims=True) - count * int(_only(x_zero_point))
+        ratio = _only(x_scale) / (_only(y_scale) * np.float32(count))
+        return requantize(sums.astype(np.float32) * ratio, 1.0, y_zero_point, x.dtype)
 
-    return _unary(pool)
+    return Kernel(run)
 
 
 @TABLE.operator("QLinearConcat", 1, domain=MICROSOFT)

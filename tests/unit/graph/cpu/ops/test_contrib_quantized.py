@@ -1,11 +1,13 @@
-"""8-bit operators of com.microsoft, within one step of ONNX Runtime."""
+"""8-bit operators of com.microsoft: every integer is ONNX Runtime's."""
 
 from __future__ import annotations
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 
-from kernel_runs import fresh_rng, kernel_of, node_spec, run_cpu, run_ort
+from kernel_runs import fresh_rng, kernel_of, node_spec, one_node_model, run_cpu, run_ort
 
 
 class Case:
@@ -34,7 +36,20 @@ def _check(op_type, *args, **attributes):
     got = run_cpu(op_type, *args, domain="com.microsoft", **attributes)
     want = run_ort(op_type, *args, domain="com.microsoft", **attributes)
     assert got.dtype == want.dtype and got.shape == want.shape
-    assert np.abs(got.astype(int) - want.astype(int)).max(initial=0) <= 1
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("ratio", [1, 2, 0.5])
+def test_results_half_way_between_two_integers_are_rounded_alike(case, ratio):
+    a, b, planes = case.quantized(40, 9), case.quantized(9), case.quantized(2, 5, 6, 6)
+    scale = a[1]
+    y_zero = case.parameters()[1]
+    y, pooled = ((np.asarray(one * np.float32(ratio)), y_zero) for one in (scale, planes[1]))
+    for op_type in ("QLinearAdd", "QLinearMul"):
+        _check(op_type, *a, b[0], scale, b[2], *y)
+    _check("QLinearGlobalAveragePool", *planes, *pooled)
+    for options in ({}, {"pads": [1, 1, 1, 1], "count_include_pad": 1}):
+        _check("QLinearAveragePool", *planes, *pooled, kernel_shape=[2, 2], **options)
 
 
 @pytest.mark.parametrize("op_type", ["QLinearAdd", "QLinearMul"])
@@ -70,17 +85,17 @@ def test_pooling(case, last, ceil_mode, include):
 
 @pytest.mark.parametrize("opset", [12, 13])
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_softmax_is_of_the_opset_it_names(case, opset, axis):
+def test_softmax_is_of_the_opset_it_names_and_counts_whole_parts(case, opset, axis):
     x, scale, zero = case.quantized(2, 3, 4)
-    y_scale, y_zero = np.array(1 / 256, np.float32), np.array(np.iinfo(case.dtype).min, case.dtype)
-    node = node_spec("QLinearSoftmax", x, scale, zero, y_scale, y_zero, domain="com.microsoft", axis=axis)
-    node.attributes["opset"] = opset
-    got = kernel_of(node).run(x, scale, zero, y_scale, y_zero)
-    real = (x.astype(np.float64) - float(zero)) * float(scale)
-    axes = tuple(range(axis, 3)) if opset < 13 else (axis,)
-    powers = np.exp(real - real.max(axes, keepdims=True))
-    expected = np.rint(powers / powers.sum(axes, keepdims=True) * 256) + int(y_zero)
-    assert np.abs(got.astype(int) - np.clip(expected, int(y_zero), int(y_zero) + 255)).max() <= 1
+    for parts in (256, 255, 99.9):
+        y = np.array(1 / parts, np.float32), np.array(np.iinfo(case.dtype).min, case.dtype)
+        inputs = {"x0": x, "x1": scale, "x2": zero, "x3": y[0], "x4": y[1]}
+        node = node_spec("QLinearSoftmax", *inputs.values(), domain="com.microsoft", axis=axis)
+        node.attributes["opset"] = opset
+        model = one_node_model("QLinearSoftmax", *inputs.values(), domain="com.microsoft", axis=axis)
+        model.graph.node[0].attribute.append(onnx.helper.make_attribute("opset", opset))
+        (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
+        np.testing.assert_array_equal(kernel_of(node).run(*inputs.values()), expected)
 
 
 @pytest.mark.parametrize("keepdims", [0, 1])

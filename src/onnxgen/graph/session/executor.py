@@ -40,6 +40,7 @@ class Executable:
         self._routine = routine
         self._defaults = defaults
         self._input_names = tuple(value.name for value in inputs)
+        self._all = tuple(value.name for value in outputs)
         self._number_by_name = {
             value.name: n for value, n in zip(outputs, routine.program.outputs, strict=True)
         }
@@ -57,7 +58,7 @@ class Executable:
     def run(
         self,
         feeds: Mapping[str, Any],
-        output_names: Sequence[str],
+        output_names: Sequence[str] | None = None,
         *,
         outputs: Mapping[str, np.ndarray] | None = None,
         should_stop: Callable[[], bool] | None = None,
@@ -67,7 +68,7 @@ class Executable:
 
         Args:
             feeds: Values of the inputs; initializers that are inputs, too, may be left out.
-            output_names: What is wanted, in that order.
+            output_names: What is wanted, in that order; all outputs where None.
             outputs: Arrays that outputs are written into; they are returned in place of new ones.
             should_stop: Asked between nodes; the run ends when it says True.
             trace: Where spans go.
@@ -78,17 +79,18 @@ class Executable:
             RunCancelledError: when ``should_stop`` said so.
         """
         values = self._values(feeds)
-        wanted = self._wanted(output_names)
+        wanted = self._routine.program.outputs if output_names is None else self._wanted(output_names)
         run = PLAIN if should_stop is None and not trace.enabled else Run(should_stop, trace)
-        given = {
-            self._number_by_name[name]: array
-            for name, array in (outputs or {}).items()
-            if name in output_names
-        }
+        names = self._all if output_names is None else output_names
+        given = (
+            {self._number_by_name[name]: outputs[name] for name in names if name in outputs}
+            if outputs
+            else None
+        )
         with np.errstate(all="ignore"):
             results = list(self._routine.compute(run, values, wanted, given))
         if outputs:
-            for index, name in enumerate(output_names):
+            for index, name in enumerate(names):
                 if name in outputs and results[index] is not outputs[name]:
                     results[index] = _written(name, results[index], outputs[name])
         return results

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import count
 from threading import Lock
@@ -64,6 +64,23 @@ class ArenaBudget:
         """Count one frame of a pool less."""
         with self._lock:
             pool.num_frames -= 1
+
+
+class HeapFrame:
+    """The function of a plan whose values are all new memory: any number of runs may use it at the same time."""
+
+    def __init__(self, function: Function, clock: Iterator[int]) -> None:
+        self._function = function
+        self._clock = clock
+        self.last_used = next(clock)
+
+    def take(self) -> Function:
+        """The function."""
+        self.last_used = next(self._clock)
+        return self._function
+
+    def give_back(self, frame: Function) -> None:
+        """It was never away."""
 
 
 class FramePool:

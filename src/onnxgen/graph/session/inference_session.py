@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
@@ -74,7 +74,8 @@ class InferenceSession:
         self._metadata = read_metadata(loaded.model)
         settle(loaded.model, options, loaded.origin)
         fixed = set(loaded.model.graph.initializers)
-        with self._threads():
+        self._most_threads: int = options.intra_op_num_threads
+        with limited_threads(self._most_threads) if self._most_threads else nullcontext():
             executable = compile_model(
                 loaded,
                 self._providers,
@@ -92,7 +93,6 @@ class InferenceSession:
             fixed,
         )
         self._output_types = {value.name: value.type for value in executable.outputs}
-        self._output_names = tuple(value.name for value in executable.outputs)
         self._log.say(
             logging.INFO, "loaded %s for providers %s", loaded.origin, ", ".join(self.get_providers())
         )
@@ -136,8 +136,10 @@ class InferenceSession:
         run_options: RunOptions | None = None,
     ) -> list[OrtValue]:
         """`run` with `OrtValue` in and out."""
-        names = self._wanted(output_names)
-        values = self._compute(self._feeds.prepare(_mapping(input_dict_ort_values)), names, None, run_options)
+        names = self._wanted(output_names) or self._output_types
+        values = self._compute(
+            self._feeds.prepare(_mapping(input_dict_ort_values)), [*names], None, run_options
+        )
         return [OrtValue(value, self._output_types[name]) for name, value in zip(names, values, strict=True)]
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
@@ -230,28 +232,28 @@ class InferenceSession:
     def __reduce__(self) -> NoReturn:
         raise TypeError("a session cannot be pickled or copied; make one from the model in each process")
 
-    def _threads(self) -> AbstractContextManager[None]:
-        most = self._options.intra_op_num_threads
-        return limited_threads(most) if most else nullcontext()
-
     def _compute(
         self,
         feeds: Mapping[str, Any],
-        names: Sequence[str],
+        names: Sequence[str] | None,
         buffers: Mapping[str, np.ndarray] | None,
         options: RunOptions | None,
     ) -> list[Any]:
         should_stop = None if options is None else _stop(options)
         if self._log.wanted(logging.DEBUG, options):
-            self._log.say(logging.DEBUG, "runs for %s", ", ".join(names), run_options=options)
-        with self._threads():
-            return self._executable.run(
-                feeds, names, outputs=buffers, should_stop=should_stop, trace=self._trace
+            self._log.say(
+                logging.DEBUG, "runs for %s", ", ".join(names or self._output_types), run_options=options
             )
+        run, trace = self._executable.run, self._trace
+        if not self._most_threads:
+            return run(feeds, names, outputs=buffers, should_stop=should_stop, trace=trace)
+        with limited_threads(self._most_threads):
+            return run(feeds, names, outputs=buffers, should_stop=should_stop, trace=trace)
 
-    def _wanted(self, output_names: Iterable[Any] | None) -> Sequence[str]:
+    def _wanted(self, output_names: Iterable[Any] | None) -> Sequence[str] | None:
+        """Checked names; None for all."""
         if output_names is None:
-            return self._output_names
+            return None
         if isinstance(output_names, str):
             raise FeedError(
                 f"output names are a list, found the text {output_names!r}; write [{output_names!r}]"
@@ -259,10 +261,10 @@ class InferenceSession:
         names = list(output_names)
         for name in names:
             if not isinstance(name, str) or name not in self._output_types:
-                known = ", ".join(map(repr, self._output_names))
-                hint = did_you_mean(str(name), self._output_names)
+                known = ", ".join(map(repr, self._output_types))
+                hint = did_you_mean(str(name), self._output_types)
                 raise FeedError(f"the model has no output {name!r}{hint}; its outputs are {known}")
-        return names or self._output_names
+        return names or None
 
 
 def _stop(options: Any) -> Callable[[], bool]:

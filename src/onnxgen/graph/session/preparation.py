@@ -47,6 +47,7 @@ class Preparation:
         reuse: bool,
     ) -> None:
         self.refuted = Refuted()
+        self.clock = budget.clock
         self._program = program
         self._predictor = predictor
         self._allocate = allocate

@@ -16,11 +16,11 @@ from onnxgen.graph.planner.prediction import ShapePredictor
 from onnxgen.graph.planner.program import Program
 from onnxgen.graph.planner.source import write_plan
 from onnxgen.graph.session.failures import raise_named
-from onnxgen.graph.session.frames import FramePool, Function
+from onnxgen.graph.session.frames import FramePool, Function, HeapFrame
 from onnxgen.graph.session.node_span import node_spans
 from onnxgen.graph.session.preparation import Preparation, watched_kernels
 from onnxgen.graph.session.run_values import fresh
-from onnxgen.graph.session.running import Run
+from onnxgen.graph.session.running import PLAIN, Run
 
 _MOST_PREPARED = 32
 """Signatures whose frames are kept, as far as their arenas fit; the least recently used go first."""
@@ -38,8 +38,8 @@ class Routine:
     """Executes a program, as often as it is called and from several threads at once.
 
     The first run with inputs of some types allocates every value. The second does so too, and is watched; from the
-    third on, values whose shapes follow from those of the inputs live in an arena. So inputs that grow with every
-    run cost nothing extra.
+    third on, values whose shapes follow from those of the inputs live in an arena, where there are any. So inputs that
+    grow with every run cost nothing extra.
 
     Args:
         program: The graph.
@@ -59,10 +59,14 @@ class Routine:
         self.program = program
         self._predictor = predictor
         self._preparation = preparation
-        self._lends = lends
         self._functions = Recent[tuple[tuple[int, ...], Form], tuple[Plan, Function]](_MOST_FUNCTIONS)
-        self._prepared: dict[Key, tuple[Plan, FramePool]] = {}
-        self._seen = Recent[Key, str](_MOST_SEEN)
+        self._forms = [
+            Form(stoppable=stoppable, traced=traced, lends=lends)
+            for traced in (False, True)
+            for stoppable in (False, True)
+        ]
+        self._prepared: dict[Key, tuple[Plan, FramePool | HeapFrame]] = {}
+        self._seen = Recent[Key, bool](_MOST_SEEN)
         self._lock = Lock()
 
     def __call__(self, run: Run, *inputs: Any) -> tuple[Any, ...]:
@@ -120,12 +124,13 @@ class Routine:
 
     def plan(self) -> Plan:
         """The plan for all outputs, for people."""
-        nominal = self._preparation.nominal(self._form(0)) if self._preparation else None
-        return nominal or self._function(self.program.outputs, self._form(0))[0]
+        form = self._forms[PLAIN.mode]
+        nominal = self._preparation.nominal(form) if self._preparation else None
+        return nominal or self._function(self.program.outputs, form)[0]
 
     def _run_prepared(
         self,
-        found: tuple[Plan, FramePool],
+        found: tuple[Plan, FramePool | HeapFrame],
         run: Run,
         inputs: tuple[Any, ...],
         given: Mapping[int, np.ndarray] | None,
@@ -133,8 +138,7 @@ class Routine:
         plan, pool = found
         function = pool.take()
         try:
-            if given:
-                assert plan.layout is not None
+            if given and plan.layout is not None:
                 return function(run, *inputs, *[given[number] for number in plan.layout.given])
             return function(run, *inputs)
         except Exception as error:
@@ -151,10 +155,10 @@ class Routine:
         outputs: tuple[int, ...],
         given: Mapping[int, np.ndarray] | None,
     ) -> tuple[Any, ...]:
-        form = self._form(run.mode)
+        form = self._forms[run.mode]
         plan, function = self._function(outputs, form)
         types: dict[int, ArrayType] = {}
-        watched = key is not None and self._seen_before(key)
+        watched = key is not None and self._seen.get(key)
         if watched:
             function = _bound(plan, watched_kernels(plan.program, types))
         try:
@@ -162,17 +166,11 @@ class Routine:
         except Exception as error:
             raise_named(plan, error)
             raise
-        if watched:
-            assert key is not None
+        if key is not None and watched:
             self._prepare(key, outputs, given or {}, form, inputs, types)
+        elif key is not None:
+            self._seen.put(key, True)
         return results
-
-    def _seen_before(self, key: Key) -> bool:
-        """Whether inputs of these types should be watched now."""
-        state = self._seen.get(key)
-        if state is None:
-            self._seen.put(key, "once")
-        return state == "once"
 
     def _prepare(
         self,
@@ -190,16 +188,15 @@ class Routine:
         with self._lock:
             if len(self._preparation.refuted.shapes) != refuted:
                 self._prepared.clear()  # made when more was believed
-            if found is None:
-                self._seen.put(key, "heap")
-                return
             self._seen.discard(key)
-            self._prepared[key] = found
+            self._prepared[key] = found or self._heap_frame(outputs, form)
             if len(self._prepared) > _MOST_PREPARED:
                 del self._prepared[min(self._prepared, key=lambda k: self._prepared[k][1].last_used)]
 
-    def _form(self, mode: int) -> Form:
-        return Form(stoppable=bool(mode & 1), traced=bool(mode & 2), lends=self._lends)
+    def _heap_frame(self, outputs: tuple[int, ...], form: Form) -> tuple[Plan, HeapFrame]:
+        assert self._preparation is not None
+        plan, function = self._function(outputs, form)
+        return plan, HeapFrame(function, self._preparation.clock)
 
     def _function(self, outputs: tuple[int, ...], form: Form) -> tuple[Plan, Function]:
         """The plan that allocates every value, and its function; made at the first call."""

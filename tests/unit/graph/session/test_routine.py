@@ -20,7 +20,7 @@ F = np.float32
 
 
 def is_prepared(executable: Executable) -> bool:
-    return bool(executable._routine._prepared)
+    return any(plan.layout is not None for plan, _ in executable._routine._prepared.values())
 
 
 @st.composite
@@ -119,6 +119,19 @@ def test_shapes_that_grow_with_every_run_never_get_memory_planned() -> None:
         np.testing.assert_array_equal(all_outputs(executable, {"x": x})[0], expected(x))
     assert not is_prepared(executable)
     assert len(executable._routine._seen) <= 64
+
+
+def test_without_anything_to_plan_later_runs_find_their_function_at_once() -> None:
+    executable = compiled("g (float[N] x) => (float[N] y) { y = Neg (x) }")
+    for _ in range(3):
+        assert all_outputs(executable, {"x": np.ones(2, F)})[0].tolist() == [-1, -1]
+    ((plan, _),) = executable._routine._prepared.values()
+    assert plan.layout is None
+    given = {"y": np.empty(2, F)}
+    for _ in range(4):
+        assert all_outputs(executable, {"x": np.ones(2, F)}, outputs=given)[0] is given["y"]
+        assert given["y"].tolist() == [-1, -1]
+        given["y"][...] = 0
 
 
 def test_only_signatures_used_lately_keep_their_memory() -> None:

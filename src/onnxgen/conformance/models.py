@@ -53,8 +53,8 @@ def compare_model(
 ) -> str:
     """Run one model in both runtimes: at each level, on inputs of several sizes, each of them three times.
 
-    What a model gives is what ONNX Runtime computes without optimizations. Where its optimizations change that by more
-    than the tolerance (quantized models), the tolerance is that difference.
+    What a model gives is what ONNX Runtime computes without optimizations. Where its optimizations, or inputs that are
+    off by a millionth, change that by more than the tolerance (quantized models), the tolerance is that difference.
 
     Args:
         path: The model.
@@ -122,7 +122,7 @@ def _three_runs(
 
 
 def _spread(run: PeerRun, rtol: float) -> str:
-    return f" (ONNX Runtime's optimizations: {run.spread:.1e})" if run.spread > rtol else ""
+    return f" (ONNX Runtime itself moves by {run.spread:.1e})" if run.spread > rtol else ""
 
 
 def _model_files(paths: Sequence[str]) -> Iterator[Path]:

@@ -55,6 +55,16 @@ def require_fit(x: np.ndarray, w: np.ndarray, group: int) -> None:
         raise ValueError(f"weights {w.shape} in {group} groups do not fit {x.shape[1]} input channels")
 
 
+def require_transposed_fit(x: np.ndarray, w: np.ndarray, group: int) -> None:
+    """Check the channels of ``x [batch, in, ...]`` and ``w [in, out / group, ...]``.
+
+    Raises:
+        ValueError: they do not fit.
+    """
+    if x.shape[1] != w.shape[0] or x.shape[1] % group:
+        raise ValueError(f"weights {w.shape} in {group} groups do not fit {x.shape[1]} input channels")
+
+
 def scatter(columns: np.ndarray, y: np.ndarray, axes: Sequence[Axis]) -> None:
     """Add ``columns [..., *kernel, *out]`` to the elements of ``y [..., *size]`` that the windows saw."""
     lead = y.ndim - len(axes)
@@ -69,9 +79,8 @@ def convolve_transposed(x: np.ndarray, w: np.ndarray, axes: Sequence[Axis], *, g
 
     ``axes`` are those of the convolution that this one transposes: its input is our output.
     """
+    require_transposed_fit(x, w, group)
     batch, channels = x.shape[:2]
-    if channels != w.shape[0] or channels % group:
-        raise ValueError(f"weights {w.shape} in {group} groups do not fit {channels} input channels")
     per_group, kernel = w.shape[1], w.shape[2:]
     y = np.zeros((batch, group, per_group, *(axis.size for axis in axes)), x.dtype)
     if x.size == 0 or y.size == 0:

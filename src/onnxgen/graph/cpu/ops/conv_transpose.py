@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onnxgen.graph.cpu.convolution import convolve_transposed, scatter
+from onnxgen.graph.cpu.convolution import convolve_transposed, require_transposed_fit, scatter
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.cpu.windows import Axis, WindowSpec
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
+
+if TYPE_CHECKING:
+    from onnxgen.graph.cpu.transposed_phases import Phase
 
 TABLE = KernelTable()
 
@@ -20,21 +24,50 @@ TABLE = KernelTable()
 @TABLE.operator("ConvTranspose", 1, 11, 22)
 def conv_transpose(node: NodeSpec) -> Kernel:
     """Transposed convolution over any number of spatial axes, in groups."""
+    from onnxgen.graph.cpu.transposed_phases import can_split, convolve_phases, pack_phases
+
     spec, group = WindowSpec.of(node), node.attr("group", 1)
     output_padding, output_shape = node.attr("output_padding"), node.attr("output_shape")
 
-    def run(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
+    held = 1 in node.constants and (not node.has_input(2) or 2 in node.constants)
+    packed: list[tuple[Phase, ...]] = []
+
+    def axes_of(x: np.ndarray, w: np.ndarray) -> tuple[Axis, ...]:
         rank = x.ndim - 2
         wanted = None if output_shape is None else tuple(output_shape)[-rank:]
-        axes = _transposed_axes(
+        return _transposed_axes(
             spec, x.shape[2:], w.shape[2:], output_padding or (0,) * rank, wanted or (None,) * rank
         )
-        y = convolve_transposed(widened(x), widened(w), axes, group=group)
-        if b is not None:
-            y += widened(b).reshape(-1, *(1,) * rank)
-        return y.astype(x.dtype, copy=False)
 
-    return Kernel(run)
+    def by_phases(
+        x: np.ndarray, w: np.ndarray, b: np.ndarray | None, axes: tuple[Axis, ...], y: np.ndarray
+    ) -> None:
+        phases = packed[0] if packed else pack_phases(w, b, [axis.stride for axis in axes], group=group)
+        if held and not packed:
+            packed.append(phases)
+        convolve_phases(x, phases, b, axes, y)
+
+    def write(x: np.ndarray, w: np.ndarray, *rest: Any) -> None:
+        b, y = (*rest[:-1], None)[0], rest[-1]
+        wide, axes = widened(x), axes_of(x, w)
+        require_transposed_fit(x, w, group)
+        if y.size and x.size and can_split(wide.dtype, axes):
+            target = y if y.dtype == np.float32 else np.empty(y.shape, np.float32)
+            by_phases(wide, widened(w), widened(b), axes, target)
+        else:
+            target = convolve_transposed(wide, widened(w), axes, group=group)
+            if b is not None:
+                target += widened(b).reshape(-1, *(1,) * len(axes))
+        if target is not y:
+            y[...] = target
+
+    def run(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
+        sizes = (axis.size for axis in axes_of(x, w))
+        y = np.empty((x.shape[0], w.shape[1] * group, *sizes), x.dtype)
+        write(x, w, b, y)
+        return y
+
+    return Kernel(run, write)
 
 
 def _transposed_axes(

@@ -54,6 +54,19 @@ def string_split(node: NodeSpec) -> Kernel:
     return Kernel(run)
 
 
+def _lower(text: str) -> str:
+    """Characters one by one, as in ONNX Runtime: a sigma at the end is no other letter, no character becomes two."""
+    return text.lower() if text.isascii() else "".join(char.lower()[0] for char in text)
+
+
+def _upper(text: str) -> str:
+    """Characters one by one, as in ONNX Runtime; those without a capital that is one character (as the sharp s) stay."""
+    if text.isascii():
+        return text.upper()
+    forms = ((char, char.upper(), char.title()) for char in text)
+    return "".join(next((form for form in (up, title) if len(form) == 1), char) for char, up, title in forms)
+
+
 def _unknown_case(node: NodeSpec) -> str | None:
     language = node.attr("locale", "").replace("-", "_").split("_")[0].lower()
     if language in _LOCALES_WITH_OWN_CASE:
@@ -65,12 +78,12 @@ def _unknown_case(node: NodeSpec) -> str | None:
 def string_normalizer(node: NodeSpec) -> Kernel:
     """Stop words removed, case changed; one empty string where nothing is left."""
     stopwords: Sequence[str] = node.attr("stopwords", ())
-    changes: dict[str, Callable[[str], str]] = {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}
+    changes: dict[str, Callable[[str], str]] = {"NONE": str, "LOWER": _lower, "UPPER": _upper}
     action = node.attr("case_change_action", "NONE")
     if action not in changes:
         raise InvalidGraphError(f"{node}: case_change_action {action!r} is none of {', '.join(changes)}")
     change = changes[action]
-    key: Callable[[str], str] = str if node.attr("is_case_sensitive", 0) else str.lower
+    key: Callable[[str], str] = str if node.attr("is_case_sensitive", 0) else _lower
     stops = {key(word) for word in stopwords}
 
     def run(x: np.ndarray) -> np.ndarray:

@@ -33,6 +33,20 @@ def test_split_strings_are_filled_up(options, shape):
     )
 
 
+@pytest.mark.parametrize(
+    ("case", "word", "changed"),
+    [
+        ("LOWER", "ΣΑΣ", "σασ"),
+        ("LOWER", "\u0130Ü", "iü"),
+        ("UPPER", "straße", "STRAßE"),
+        ("UPPER", "\u1fb3\ufb01", "\u1fbc\ufb01"),
+    ],
+)
+def test_case_changes_character_by_character(case, word, changed):
+    options = {"case_change_action": case, "is_case_sensitive": 1}
+    assert run_cpu("StringNormalizer", np.array([word], object), **options).tolist() == [changed]
+
+
 @pytest.mark.parametrize("case", ["NONE", "LOWER", "UPPER"])
 @pytest.mark.parametrize("sensitive", [0, 1])
 @pytest.mark.parametrize("stopwords", [["two"], ["Two", "one"], WORDS])

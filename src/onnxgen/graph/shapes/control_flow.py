@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import onnx_ir as ir
 
 from onnxgen.errors import InvalidGraphError
+from onnxgen.graph.ir.types import DECLARED_TYPE
 from onnxgen.graph.shapes import algebra
 from onnxgen.graph.shapes.algebra import Size
 from onnxgen.graph.shapes.context import Context
@@ -48,6 +49,8 @@ def _if(context: Context, node: ir.Node, infer: Infer) -> None:
         if one.type is not None and other.type is not None and one.type != other.type:
             raise InvalidGraphError(f"branches give {one.type} and {other.type} as output {out.name!r}")
         out.shape = _common(context, one.shape, other.shape)
+        if DECLARED_TYPE in one.meta:
+            out.meta.setdefault(DECLARED_TYPE, one.meta[DECLARED_TYPE])
 
 
 def _common(context: Context, one: ir.Shape | None, other: ir.Shape | None) -> ir.Shape | None:

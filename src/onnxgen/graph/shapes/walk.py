@@ -9,6 +9,7 @@ from onnx_shape_inference import registry
 
 from onnxgen.errors import InvalidGraphError
 from onnxgen.graph.ir.schemas import normal_domain
+from onnxgen.graph.ir.types import DECLARED_TYPE
 from onnxgen.graph.shapes.context import Context
 from onnxgen.graph.shapes.control_flow import infer_control_flow
 from onnxgen.graph.shapes.elements import propagate_elements
@@ -142,5 +143,5 @@ class Walk:
 def is_resolved(value: ir.Value) -> bool:
     """Whether a value's type is known, and its rank where it is a tensor."""
     if value.type is None:
-        return False
+        return DECLARED_TYPE in value.meta
     return not isinstance(value.type, ir.TensorType) or value.shape is not None

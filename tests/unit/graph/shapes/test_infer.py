@@ -215,12 +215,8 @@ def test_large_integer_tensors_are_data():
     assert shapes_of(model)["y"] == ("n",)
 
 
-WITHOUT_RULE = {
-    ("ai.onnx.ml", "ZipMap"),
-    ("ai.onnx.ml", "DictVectorizer"),
-    ("ai.onnx.preview.training", "Gradient"),
-}
-"""Maps have no type in the representation of graphs; Gradient names a graph to differentiate."""
+WITHOUT_RULE = {("ai.onnx.preview.training", "Gradient")}
+"""It names a graph to differentiate."""
 
 
 def test_every_version_of_every_operator_of_the_standard_has_a_rule():

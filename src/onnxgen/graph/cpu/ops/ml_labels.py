@@ -136,31 +136,34 @@ def one_hot_encoder(node: NodeSpec) -> Kernel:
 
 @TABLE.operator("ZipMap", 1, domain=ML)
 def zip_map(node: NodeSpec) -> Kernel:
-    """A list with a dictionary of scores by label for each row."""
+    """A list with a dictionary of scores by label for each row; labels ascend, of equal ones the last counts."""
     labels = class_labels(node).tolist()
+    columns = sorted(range(len(labels)), key=labels.__getitem__)
+    ascending = [labels[column] for column in columns]
 
     def run(x: np.ndarray) -> list[dict[Any, float]]:
         if x.ndim not in (1, 2) or x.shape[-1] != len(labels):
             raise KernelError(f"{node}: {len(labels)} labels do not fit an input of shape {x.shape}")
-        return [dict(zip(labels, row, strict=True)) for row in x.reshape(-1, len(labels)).tolist()]
+        rows = x.reshape(-1, len(labels))[:, columns].tolist()
+        return [dict(zip(ascending, row, strict=True)) for row in rows]
 
     return Kernel(run)
 
 
 @TABLE.operator("CastMap", 1, domain=ML)
 def cast_map(node: NodeSpec) -> Kernel:
-    """The values of a map by ascending key, or each at the place that its key names."""
-    casts: dict[str, tuple[type, Callable[[Any], Any]]] = {
-        "TO_FLOAT": (np.float32, float),
-        "TO_INT64": (np.int64, lambda value: int(float(value))),
-        "TO_STRING": (object, str),
+    """The values of a map by ascending key, or each at the place that its key names; texts are ONNX Runtime's."""
+    casts: dict[str, tuple[type, Callable[[Any], Any], Any]] = {
+        "TO_FLOAT": (np.float32, float, 0),
+        "TO_INT64": (np.int64, _whole, 0),
+        "TO_STRING": (object, lambda value: value if isinstance(value, str) else f"{value:f}", "0.f"),
     }
     target, form = node.attr("cast_to", "TO_FLOAT"), node.attr("map_form", "DENSE")
     if target not in casts or form not in ("DENSE", "SPARSE"):
         raise InvalidGraphError(
             f"{node}: cast_to {target!r} or map_form {form!r} is not one of the standard's"
         )
-    dtype, cast = casts[target]
+    dtype, cast, absent = casts[target]
 
     def run(x: Mapping[int, Any]) -> np.ndarray:
         if form == "DENSE":
@@ -170,12 +173,19 @@ def cast_map(node: NodeSpec) -> Kernel:
         size = node.attr("max_map", 1)
         if x and not 0 <= min(x) <= max(x) < size:
             raise KernelError(f"{node}: keys {min(x)} to {max(x)} do not fit a sparse map of {size}")
-        y = np.full((1, size), "" if dtype is object else 0, dtype)
+        y = np.full((1, size), absent, dtype)
         for key, value in x.items():
             y[0, key] = cast(value)
         return y
 
     return Kernel(run)
+
+
+def _whole(value: str | float) -> int:
+    try:
+        return int(value)
+    except ValueError:  # "1.5"
+        return int(float(value))
 
 
 @TABLE.operator("DictVectorizer", 1, domain=ML)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import onnx_ir as ir
 
+from onnxgen.graph.ir.types import DECLARED_TYPE, MapType, SequenceType, TensorType
 from onnxgen.graph.shapes import algebra
 from onnxgen.graph.shapes.algebra import Size
 from onnxgen.graph.shapes.context import Context
@@ -105,6 +106,20 @@ def _support_vectors(context: Context, node: ir.Node) -> None:
         set_output(context, node, 1, [_rows(context, node), pairs], ir.DataType.FLOAT)
 
 
+def _zip_map(context: Context, node: ir.Node) -> None:
+    key = ir.DataType.STRING if _length(node, "classlabels_strings") else ir.DataType.INT64
+    rows = SequenceType(MapType(key, TensorType(ir.DataType.FLOAT)))
+    node.outputs[0].meta.setdefault(DECLARED_TYPE, rows)
+
+
+def _dict_vectorizer(context: Context, node: ir.Node) -> None:
+    """One row, of the type of the map's values."""
+    kind = required(node, 0).meta.get(DECLARED_TYPE)
+    value = kind.value if isinstance(kind, MapType) else None
+    width = _length(node, "string_vocabulary") or _length(node, "int64_vocabulary")
+    set_output(context, node, 0, [1, width], value.dtype if isinstance(value, TensorType) else None)
+
+
 def _like_first(context: Context, node: ir.Node) -> None:
     set_like(context, node, 0, input_at(node, 0))
 
@@ -125,4 +140,6 @@ RULES: Mapping[tuple[str, str], Rule] = {
     (_ML, "FeatureVectorizer"): _features,
     (_ML, "CategoryMapper"): _categories,
     (_ML, "CastMap"): _cast_map,
+    (_ML, "ZipMap"): _zip_map,
+    (_ML, "DictVectorizer"): _dict_vectorizer,
 }

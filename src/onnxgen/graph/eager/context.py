@@ -40,7 +40,10 @@ class Operators:
             AttributeError: there is none in this opset.
         """
         if not name[:1].isupper():
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+            hint = (
+                "" if name.startswith("_") else did_you_mean(name, operator_names(self._domain, self._opset))
+            )
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}")
         found = schema(self._domain, name, self._opset)
         if found is None and self._domain in _known_domains():
             known = operator_names(self._domain, self._opset)

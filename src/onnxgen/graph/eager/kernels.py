@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnxgen.errors import UnsupportedOperatorError
+from onnxgen.errors import FeedError, UnsupportedOperatorError
 from onnxgen.graph.eager.attributes import Key, node_attributes
 from onnxgen.graph.eager.inputs import type_of_key
 from onnxgen.graph.eager.outputs import output_types
@@ -17,6 +17,8 @@ from onnxgen.graph.ep.from_graph import captured_values
 from onnxgen.graph.ep.node import NodeSpec
 from onnxgen.graph.ep.provider import HOST, Claim, ExecutionProvider
 from onnxgen.graph.ir.schemas import schema, since_version
+from onnxgen.graph.ir.types import TensorType
+from onnxgen.graph.shapes.schema_types import wrong_input
 
 Run = Callable[..., Any]
 """Host values in, host values out, as `onnxgen.graph.ep.kernel.Kernel.run`."""
@@ -34,9 +36,22 @@ def kernel_cache(providers: Callable[[], Sequence[ExecutionProvider]], size: int
     def kernel(
         domain: str, op_type: str, opset: int, types: tuple[Any, ...], attributes: Key, num_outputs: int
     ) -> Run:
-        return compile_node(node_of_call(domain, op_type, opset, types, attributes, num_outputs), providers())
+        node = node_of_call(domain, op_type, opset, types, attributes, num_outputs)
+        _check_types(node)
+        return compile_node(node, providers())
 
     return kernel
+
+
+def _check_types(node: NodeSpec) -> None:
+    definition = schema(node.domain, node.op_type, node.opset)
+    if definition is None:
+        return
+    tensors = {i: str(kind) for i, kind in enumerate(node.inputs) if isinstance(kind, TensorType)}
+    found = wrong_input(definition, tensors)
+    if found is not None:
+        index, reason = found
+        raise FeedError(f"{node.op_type}: input {index} {reason}")
 
 
 def node_of_call(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import onnx.defs
 import onnx_ir as ir
 
@@ -34,22 +36,44 @@ def infer_types_by_schema(node: ir.Node, opset: int) -> None:
 def type_contradiction(node: ir.Node, opset: int) -> str | None:
     """Why the types of a node's inputs break the operator's definition; None if they do not."""
     definition = schema(normal_domain(node.domain), node.op_type, opset)
-    if definition is None or not definition.inputs:
+    if definition is None:
         return None
+    known = [
+        (index, value, str(value_type(value.type)))
+        for index, value in enumerate(node.inputs)
+        if value is not None and value.type is not None and value.dtype is not ir.DataType.UNDEFINED
+    ]
+    found = wrong_input(definition, {index: kind for index, _, kind in known})
+    if found is None:
+        return None
+    index, reason = found
+    (name,) = (value.name for position, value, _ in known if position == index)
+    return f"{node.op_type} {node.name or ''}: input {name!r} {reason}"
+
+
+def wrong_input(definition: onnx.defs.OpSchema, kinds: Mapping[int, str]) -> tuple[int, str] | None:
+    """The first input whose type breaks the operator's definition, and why, as in "is tensor(int8), but ..."; None if none does.
+
+    Args:
+        definition: The operator.
+        kinds: Types of inputs by position, as in ``tensor(float)``; those of which nothing is known are not there.
+    """
     allowed = {c.type_param_str: c.allowed_type_strs for c in definition.type_constraints}
     bound: dict[str, str] = {}
-    for index, value in enumerate(node.inputs):
+    for index, kind in kinds.items():
+        if not definition.inputs:
+            return None
         formal = definition.inputs[min(index, len(definition.inputs) - 1)]
-        if value is None or value.type is None or (value.dtype is ir.DataType.UNDEFINED):
-            continue
         if index >= len(definition.inputs) and formal.option != _VARIADIC:
             return None
-        found, name = str(value_type(value.type)), formal.type_str
-        where = f"{node.op_type} {node.name or ''}: input {value.name!r} is {found}"
-        if found not in allowed.get(name, (name,)):
-            return f"{where}, but {formal.name} takes {', '.join(sorted(allowed.get(name, (name,))))}"
-        if formal.is_homogeneous and bound.setdefault(name, found) != found:
-            return f"{where}, but another input of the same type {name} is {bound[name]}"
+        name = formal.type_str
+        if kind not in allowed.get(name, (name,)):
+            return (
+                index,
+                f"is {kind}, but {formal.name} takes {', '.join(sorted(allowed.get(name, (name,))))}",
+            )
+        if formal.is_homogeneous and bound.setdefault(name, kind) != kind:
+            return index, f"is {kind}, but another input of the same type {name} is {bound[name]}"
     return None
 
 

@@ -49,7 +49,13 @@ def test_other_domains():
 
 WRONG_CALLS = [
     (lambda: eager.Softmaxx(X), AttributeError, "no operator 'Softmaxx'; did you mean 'Softmax'"),
-    (lambda: eager.softmax(X), AttributeError, "softmax"),
+    (lambda: eager.softmax(X), AttributeError, "'softmax'; did you mean 'Softmax'"),
+    (
+        lambda: eager.Add(X, X.astype(float)),
+        FeedError,
+        r"input 1 is tensor\(double\), but .* T is tensor\(float\)",
+    ),
+    (lambda: eager.MatMulInteger(X, X), FeedError, r"input 0 is tensor\(float\), but A takes tensor\(int8\)"),
     (lambda: eager.Upsample(X), AttributeError, r"withdrawn in opset 10; it is in opset\(9\)"),
     (lambda: eager.opset(1).GridSample(X), AttributeError, "opset 1 has no operator"),
     (lambda: eager.Softmax(X, axes=1), OptionError, "no attribute 'axes'; did you mean 'axis'"),

@@ -55,6 +55,20 @@ def select_providers(
     return tuple(chosen.values())
 
 
+def options_by_name(
+    providers: Sequence[ProviderChoice] | None = None,
+    provider_options: Sequence[Mapping[str, Any]] | None = None,
+) -> dict[str, dict[str, str]]:
+    """The options of the providers that are asked for by name; arguments as for `select_providers`."""
+    asked = _with_options(providers, provider_options)
+    return {
+        name: options
+        for choice, options in asked
+        if isinstance(choice, str)
+        for name in _ALIASES.get(choice, (choice,))
+    }
+
+
 def _with_options(
     providers: Sequence[ProviderChoice] | None, provider_options: Sequence[Mapping[str, Any]] | None
 ) -> list[tuple[str | ExecutionProvider, dict[str, str]]]:

@@ -32,10 +32,16 @@ from onnxgen.graph.session.frames import ArenaBudget
 from onnxgen.graph.session.preparation import Preparation
 from onnxgen.graph.session.routine import Routine
 from onnxgen.graph.session.scan import scan_kernel
+from onnxgen.graph.session.sequence_map import sequence_map_kernel
 from onnxgen.graph.shapes.infer import infer_shapes
 from onnxgen.graph.shapes.report import InferenceReport
 
-CONTROL_FLOW = {"If": if_kernel, "Loop": loop_kernel, "Scan": scan_kernel}
+CONTROL_FLOW = {
+    "If": if_kernel,
+    "Loop": loop_kernel,
+    "Scan": scan_kernel,
+    "SequenceMap": sequence_map_kernel,
+}
 
 
 def compile_model(

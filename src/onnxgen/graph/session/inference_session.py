@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,10 +13,9 @@ import numpy as np
 
 from onnxgen.errors import ConfigError, FeedError
 from onnxgen.foundations.suggest import did_you_mean
-from onnxgen.foundations.tracing import OFF, TraceRecorder
 from onnxgen.graph.ep.threads import limited_threads
 from onnxgen.graph.loader import load_graph
-from onnxgen.graph.plugin.selection import ProviderChoice, select_providers
+from onnxgen.graph.plugin.selection import ProviderChoice, options_by_name, select_providers
 from onnxgen.graph.session.compile import compile_model
 from onnxgen.graph.session.executor import Executable
 from onnxgen.graph.session.feeds import Feeds, InputPort
@@ -26,6 +24,7 @@ from onnxgen.graph.session.model_metadata import ModelMetadata, read_metadata
 from onnxgen.graph.session.node_arg import NodeArg, node_arg
 from onnxgen.graph.session.options import SessionOptions
 from onnxgen.graph.session.ort_value import OrtValue
+from onnxgen.graph.session.profile import Profile
 from onnxgen.graph.session.run_options import RunOptions
 from onnxgen.graph.session.session_log import SessionLog
 from onnxgen.graph.session.settle import settle
@@ -64,12 +63,10 @@ class InferenceSession:
         options = _one_of(sess_options, session_options)
         self._options = options
         self._log = SessionLog(options)
-        self._recorder = TraceRecorder() if options.enable_profiling else None
-        self._trace = self._recorder or OFF
-        self._started = datetime.now()
+        self._profile = Profile(enabled=options.enable_profiling, prefix=options.profile_file_prefix)
         self._providers = select_providers(providers, provider_options)
-        self._provider_options = _options_by_name(self._providers, providers, provider_options)
-        with self._trace.span("load", "session"):
+        self._provider_options = options_by_name(providers, provider_options)
+        with self._profile.tracer.span("load", "session"):
             loaded = load_graph(path_or_bytes)
         self._metadata = read_metadata(loaded.model)
         settle(loaded.model, options, loaded.origin)
@@ -80,7 +77,7 @@ class InferenceSession:
                 loaded,
                 self._providers,
                 level=options.graph_optimization_level.level,
-                trace=self._trace,
+                trace=self._profile.tracer,
                 memory_reuse=options.memory_reuse,
             )
         if options.optimized_model_filepath:
@@ -205,7 +202,7 @@ class InferenceSession:
 
     def get_provider_options(self) -> dict[str, dict[str, str]]:
         """Options by provider, for those given by name."""
-        return {name: dict(options) for name, options in self._provider_options.items()}
+        return {name: dict(self._provider_options.get(name, {})) for name in self.get_providers()}
 
     def io_binding(self) -> IOBinding:
         """An `IOBinding` for this session."""
@@ -213,21 +210,18 @@ class InferenceSession:
 
     def get_profiling_start_time_ns(self) -> int:
         """When the profile began, in nanoseconds since 1970; 0 without profiling."""
-        return int(self._started.timestamp() * 1e9) if self._options.enable_profiling else 0
+        return self._profile.start_ns
 
     def end_profiling(self) -> str:
         """Write the profile and stop profiling.
 
         Returns:
             Path of the file, which Perfetto and ``chrome://tracing`` open; empty without profiling.
+
+        Raises:
+            OSError: it cannot be written.
         """
-        recorder, self._recorder, self._trace = self._recorder, None, OFF
-        if recorder is None:
-            return ""
-        moment = f"{self._started:%Y-%m-%d_%H-%M-%S}_{self._started.microsecond // 1000:03d}"
-        path = f"{self._options.profile_file_prefix}_{moment}.json"
-        recorder.write(path)
-        return path
+        return self._profile.end()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a session cannot be pickled or copied; make one from the model in each process")
@@ -244,7 +238,7 @@ class InferenceSession:
             self._log.say(
                 logging.DEBUG, "runs for %s", ", ".join(names or self._output_types), run_options=options
             )
-        run, trace = self._executable.run, self._trace
+        run, trace = self._executable.run, self._profile.tracer
         if not self._most_threads:
             return run(feeds, names, outputs=buffers, should_stop=should_stop, trace=trace)
         with limited_threads(self._most_threads):
@@ -290,17 +284,3 @@ def _one_of(first: SessionOptions | None, second: SessionOptions | None) -> Sess
     if not isinstance(options, SessionOptions):
         raise ConfigError(f"session options are a SessionOptions, found {type(options).__name__}")
     return options
-
-
-def _options_by_name(
-    chosen: Sequence[Any],
-    providers: Sequence[ProviderChoice] | None,
-    provider_options: Sequence[Mapping[str, Any]] | None,
-) -> dict[str, dict[str, str]]:
-    given = {choice[0]: choice[1] for choice in providers or () if isinstance(choice, tuple)}
-    if providers is not None and provider_options is not None:
-        given.update(zip(map(str, providers), provider_options, strict=True))
-    return {
-        provider.name: {str(key): str(value) for key, value in given.get(provider.name, {}).items()}
-        for provider in chosen
-    }

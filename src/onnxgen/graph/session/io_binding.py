@@ -12,6 +12,7 @@ from onnxgen.errors import ConfigError, FeedError
 from onnxgen.graph.ir.types import ValueType
 from onnxgen.graph.session.feeds import Feeds
 from onnxgen.graph.session.ort_value import OrtValue, check_host, element_dtype
+from onnxgen.graph.session.run_values import fresh
 
 
 class IOBinding:
@@ -99,7 +100,7 @@ class IOBinding:
 
     def copy_outputs_to_cpu(self) -> list[Any]:
         """What `get_outputs` has, as arrays (lists, dictionaries) of their own memory."""
-        return [_copied(value.value) for value in self.get_outputs()]
+        return [fresh(value.value) for value in self.get_outputs()]
 
     def clear_binding_inputs(self) -> None:
         """Forget every input."""
@@ -164,11 +165,3 @@ def _array_at(address: int, shape: Sequence[int], element_type: Any) -> np.ndarr
         return np.empty(sizes, dtype)
     memory = (ctypes.c_uint8 * num_bytes).from_address(address)
     return np.asarray(memory).view(dtype).reshape(sizes)
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    if isinstance(value, list):
-        return [_copied(item) for item in value]
-    return dict(value) if isinstance(value, Mapping) else value

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnxgen.graph.cpu.products import matmul
+
 MASKED = np.float32(-np.inf)
 """The score of a key that a query must not see."""
 
@@ -60,7 +62,7 @@ def grouped_matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     *batch, heads, rows, inner = x.shape
     kv_heads = y.shape[-3]
     together = x.reshape(*batch, kv_heads, heads // kv_heads * rows, inner)
-    return (together @ y).reshape(*batch, heads, rows, y.shape[-1])
+    return matmul(together, y).reshape(*batch, heads, rows, y.shape[-1])
 
 
 def softmax(scores: np.ndarray, sink: np.ndarray | None = None) -> np.ndarray:

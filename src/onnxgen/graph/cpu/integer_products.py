@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from onnxgen.graph.cpu.convolution import convolve
+from onnxgen.graph.cpu.products import matmul
 from onnxgen.graph.cpu.quantization import limits
 from onnxgen.graph.cpu.windows import Axis
 
@@ -46,11 +47,11 @@ def integer_matmul(a: np.ndarray, b: np.ndarray, *, a_peak: int, b_peak: int) ->
         product = integer_matmul(a.reshape(-1, a.shape[-1]), b, a_peak=a_peak, b_peak=b_peak)
         return product.reshape(*a.shape[:-1], b.shape[1])
     if np.float64 in (a.dtype, b.dtype):
-        return _wrapped(a @ b)
+        return _wrapped(matmul(a, b))
     depth, step = a.shape[-1], max(1, _EXACT_FLOAT32 // max(1, a_peak * b_peak))
     if depth <= step or b.ndim == 1:
-        return _wrapped(a @ b if depth <= step else a.astype(np.float64) @ b)
-    parts = (a[..., i : i + step] @ b[..., i : i + step, :] for i in range(0, depth, step))
+        return _wrapped(matmul(a, b) if depth <= step else a.astype(np.float64) @ b)
+    parts = (matmul(a[..., i : i + step], b[..., i : i + step, :]) for i in range(0, depth, step))
     total = next(parts).astype(np.int32)
     for part in parts:
         total += part.astype(np.int32)

@@ -94,7 +94,7 @@ def run_layer(
     projected = np.empty((directions, steps, batch, GATES[weights.cell] * hidden), np.float32)
     for matrix, bias, target in zip(weights.inputs, weights.input_bias, projected, strict=True):
         target[...] = bias
-        tiled_products.multiply(rows, matrix, target.reshape(steps * batch, -1), fresh=False)
+        tiled_products.multiply_packed(rows, matrix, target.reshape(steps * batch, -1), fresh=False)
     y = np.empty((steps, directions, batch, hidden), np.float32)
     final = [
         np.zeros((directions, batch, hidden), np.float32) if s is None else np.array(s, np.float32, order="C")

@@ -15,6 +15,7 @@ from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.attention import attend, from_heads, to_heads
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.indexing import scalar
+from onnxgen.graph.cpu.products import matmul
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -52,7 +53,7 @@ def attention(node: NodeSpec) -> Kernel:
             raise KernelError(
                 f"{node}: hidden sizes {list(sizes)} do not fit weights {weights.shape} of {heads} heads"
             )
-        packed = widened(x) @ widened(weights)
+        packed = matmul(widened(x), widened(weights))
         packed = packed if bias is None else packed + widened(bias)
         ends = np.cumsum(sizes)[:2]
         query, key, value = (to_heads(part, heads) for part in np.split(packed, ends, axis=-1))

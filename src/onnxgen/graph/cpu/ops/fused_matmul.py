@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from onnxgen.graph.cpu import products
 from onnxgen.graph.cpu.activation_functions import fused_activation
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.ops.matmul import gemm
@@ -23,7 +24,7 @@ def fused_matmul(node: NodeSpec) -> Kernel:
 
     def run(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         left, right = (_arranged(widened(x), *flag) for x, flag in zip((a, b), flags, strict=True))
-        y = left @ right
+        y = products.matmul(left, right)
         return np.asarray(y if alpha == 1.0 else y * y.dtype.type(alpha)).astype(a.dtype, copy=False)
 
     return Kernel(run)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from onnxgen.graph.cpu import products
 from onnxgen.graph.cpu.arrays import function_kernel
 from onnxgen.graph.cpu.half import NARROW_FLOATS, widened, widening
 from onnxgen.graph.cpu.registry import KernelTable
@@ -21,17 +22,16 @@ TABLE = KernelTable()
 def matmul(a: np.ndarray, b: np.ndarray, y: np.ndarray | None = None) -> Any:
     """``a @ b`` in the type of ``a``."""
     if a.dtype not in NARROW_FLOATS:
-        return np.matmul(a, b, y) if y is not None and y.ndim else _scalar(np.matmul(a, b), y)
-    product = np.matmul(widened(a), widened(b))
+        return products.matmul(a, b, y) if y is None or y.ndim else _scalar(np.matmul(a, b), y)
+    product = products.matmul(widened(a), widened(b))
     if y is None:
         return product.astype(a.dtype)
     y[...] = product
     return y
 
 
-def _scalar(product: Any, y: np.ndarray | None) -> Any:
-    if y is not None:
-        y[...] = product
+def _scalar(product: Any, y: np.ndarray) -> Any:
+    y[...] = product
     return product
 
 
@@ -58,10 +58,10 @@ def gemm(node: NodeSpec) -> Kernel:
         scaled = alpha != 1.0 or (c is not None and beta != 1.0)
         if y.dtype in NARROW_FLOATS or (y.dtype.kind != "f" and scaled):
             wide = np.float32 if y.dtype in NARROW_FLOATS else np.float64
-            product = alpha * np.matmul(left.astype(wide), right.astype(wide))
+            product = alpha * products.matmul(left.astype(wide), right.astype(wide))
             y[...] = product if c is None else product + beta * c.astype(wide)
             return
-        np.matmul(left, right, y)
+        products.matmul(left, right, y)
         if alpha != 1.0:
             np.multiply(y, alpha, y)
         if c is not None:

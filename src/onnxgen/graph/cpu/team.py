@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from onnxgen.foundations.cpuinfo import default_threads
+from onnxgen.graph.ep.threads import most_threads
 
 WORTH_SHARING_S = 100e-6
 """Shorter work than this ends before another thread has begun."""
@@ -33,7 +34,9 @@ def _helpers() -> ThreadPoolExecutor:
 
 
 def share(function: Callable[..., Any], *arguments: Any, parts: int, seconds: float) -> None:
-    """Call ``function(*arguments, parts, claims)`` from as many threads as the work is worth; return when all is done.
+    """Call ``function(*arguments, parts, claims)`` from as many threads as the work is worth and the session allows.
+
+    Returns when all is done.
 
     Args:
         function: A compiled function that takes parts with `compiled.primitives.claim` from ``claims``, an int64
@@ -45,7 +48,7 @@ def share(function: Callable[..., Any], *arguments: Any, parts: int, seconds: fl
     claims = np.zeros(1, np.int64)
     helping: list[Future[Any]] = []
     if seconds > WORTH_SHARING_S:
-        for _ in range(min(parts, num_threads()) - 1):
+        for _ in range(min(parts, most_threads(num_threads())) - 1):
             try:
                 helping.append(_helpers().submit(function, *arguments, parts, claims))
             except RuntimeError:  # the interpreter is shutting down

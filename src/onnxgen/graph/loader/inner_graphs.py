@@ -11,8 +11,8 @@ _LOOP_CONTROL = 2  # iteration number and condition
 
 
 def check_inner_graphs(node: onnx.NodeProto, since_version: int, defects: Defects) -> None:
-    """Find graphs of If, Loop and Scan that do not fit their node."""
-    if node.domain or node.op_type not in ("If", "Loop", "Scan"):
+    """Find graphs of If, Loop, Scan and SequenceMap that do not fit their node."""
+    if node.domain or node.op_type not in ("If", "Loop", "Scan", "SequenceMap"):
         return
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:

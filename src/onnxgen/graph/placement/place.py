@@ -17,7 +17,7 @@ from onnxgen.graph.placement.placement import EXECUTOR, Assignment, Placement, n
 
 __all__ = ["EXECUTOR", "place"]
 
-_CONTROL_FLOW = frozenset(("If", "Loop", "Scan"))
+_CONTROL_FLOW = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 _BROAD = ("reference", "ort")
 """Providers to recommend: they run nearly everything, slowly or through ONNX Runtime."""
 
@@ -34,8 +34,8 @@ def place(
     """Give every node to the first provider that claims it.
 
     Args:
-        graph: The graph, with types and shapes inferred. Graphs of If, Loop and Scan are placed too; the executor
-            runs those nodes themselves.
+        graph: The graph, with types and shapes inferred. Graphs of If, Loop, Scan and SequenceMap are placed too; the
+            executor runs those nodes themselves.
         providers: In the order of the user's preference.
         opsets: What the model imports, by domain.
         roofline: The device whose time is estimated.
@@ -102,5 +102,5 @@ def _nodes(graph: ir.Graph, path: str) -> Iterator[tuple[ir.Node, str]]:
 
 
 def normal_control_flow(node: ir.Node) -> bool:
-    """Whether a node is If, Loop or Scan of the standard."""
+    """Whether a node is If, Loop, Scan or SequenceMap of the standard."""
     return node.op_type in _CONTROL_FLOW and node.domain in ("", "ai.onnx")

@@ -47,9 +47,7 @@ class _Writer:
         self.views = layout.views if layout else frozenset[int]()
         self.given = layout.given if layout else ()
         self.buffers = {buffer.value: buffer for buffer in layout.buffers} if layout else {}
-        self.kernels = [
-            re.sub(r"\W", "_", f"{call.spec.op_type}_{index}") for index, call in enumerate(program.calls)
-        ]
+        self.kernels = [_kernel_name(call, index) for index, call in enumerate(program.calls)]
         self.lines: list[str] = []
         self.calls_by_line: dict[int, Call] = {}
 
@@ -150,6 +148,10 @@ class _Writer:
             return text
         over = "" if buffer.over is None else f" over {self._name(buffer.over)}"
         return f"{text} in slot {buffer.slot}{over}"
+
+
+def _kernel_name(call: Call, index: int) -> str:
+    return re.sub(r"\W|^(?=\d)", "_", f"{call.spec.op_type}_{index}", flags=re.ASCII)
 
 
 def _one_line(text: str) -> str:

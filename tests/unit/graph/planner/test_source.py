@@ -3,10 +3,15 @@ from __future__ import annotations
 import traceback
 
 import numpy as np
+import onnx
 import pytest
 
 from graph_running import all_outputs, compiled, prepared_outputs
 from onnxgen.errors import KernelError
+from onnxgen.graph.cpu.provider import CpuProvider
+from onnxgen.graph.ep.kernel import Kernel
+from onnxgen.graph.ep.node import NodeSpec
+from onnxgen.graph.ep.provider import Claim, Decline
 
 MODEL = """
 decode (float[batch, 4] x, float[4] bias) => (float[batch, 4] y) <float[4] weight = {1, 2, 3, 4}> {
@@ -96,3 +101,30 @@ def test_only_what_an_output_needs_is_computed() -> None:
     np.testing.assert_array_equal(executable.run(wrong, ["y"])[0], wrong["x"])
     with pytest.raises(KernelError, match="Reshape"):
         executable.run(wrong, ["z"])
+
+
+class Anything(CpuProvider):
+    """The cpu provider, which also runs any operator of one domain: it negates."""
+
+    name = "anything"
+
+    def claim(self, node: NodeSpec) -> Claim | Decline:
+        return Claim("negate") if node.domain == "any" else super().claim(node)
+
+    def compile(self, node: NodeSpec, claim: Claim) -> Kernel:
+        return Kernel(np.negative, np.negative) if node.domain == "any" else super().compile(node, claim)
+
+
+@pytest.mark.parametrize("operator", ["3D", "²", "a b", "class", "run", "é\n", "'#"])
+def test_operators_of_any_name_do_no_harm(operator: str) -> None:
+    nodes = [
+        onnx.helper.make_node(operator, ["x"], ["t"], domain="any"),
+        onnx.helper.make_node(operator, ["t"], ["y"], domain="any"),
+    ]
+    ports = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["N"]) for name in "xy"]
+    graph = onnx.helper.make_graph(nodes, "g", ports[:1], ports[1:])
+    opsets = [onnx.helper.make_opsetid("", 21), onnx.helper.make_opsetid("any", 1)]
+    executable = compiled(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10), [Anything()])
+    np.testing.assert_array_equal(
+        prepared_outputs(executable, {"x": np.arange(3.0, dtype="f")})[0], [0, 1, 2]
+    )

@@ -34,18 +34,25 @@ def checked_axes(node: NodeSpec, axes: Iterable[int], rank: int) -> tuple[int, .
     return found
 
 
-def checked_indices(node: NodeSpec, indices: np.ndarray, size: int) -> np.ndarray:
+def checked_indices(node: NodeSpec, indices: np.ndarray, size: int, *, from_end: bool = True) -> np.ndarray:
     """Integer indices counted from the front of an axis of that size.
 
+    Args:
+        node: For messages.
+        indices: Any shape.
+        size: Of the axis.
+        from_end: Whether negative ones count from its end; otherwise they are out of range, too.
+
     Raises:
-        KernelError: when one is not in ``[-size, size)``.
+        KernelError: when one is not in ``[-size, size)``, or ``[0, size)``.
     """
     if not indices.size:
         return indices
     low, high = int(indices.min()), int(indices.max())
-    if low < -size or high >= size:
+    least = -size if from_end else 0
+    if low < least or high >= size:
         bad = high if high >= size else low
-        raise KernelError(f"{node}: index {bad} is outside [{-size}, {size}) on an axis of {size} elements")
+        raise KernelError(f"{node}: index {bad} is outside [{least}, {size}) on an axis of {size} elements")
     return np.asarray(np.where(indices < 0, indices + size, indices)) if low < 0 else indices
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onnxgen.errors import InvalidGraphError
+from onnxgen.errors import InvalidGraphError, KernelError
 from onnxgen.graph.ep.node import NodeSpec
 
 _AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
@@ -45,6 +45,15 @@ class Axis:
         """Whether output ``i`` sees exactly input ``i``."""
         return (self.kernel, self.stride, self.pad_begin, self.out) == (1, 1, 0, self.size)
 
+    @property
+    def offsets(self) -> range:
+        """Elements of a window that lie inside the input for some of the windows."""
+        after_last = self.pad_begin - (self.out - 1) * self.stride
+        first = max(0, -(-after_last // self.dilation))
+        return range(
+            first, max(first, min(self.kernel, (self.size - 1 + self.pad_begin) // self.dilation + 1))
+        )
+
     def meet(self, offset: int) -> tuple[slice, slice]:
         """The windows whose element at ``offset`` lies inside the input, and these input elements."""
         shift = offset * self.dilation - self.pad_begin
@@ -57,9 +66,9 @@ class Axis:
     def counts(self, *, pads: bool) -> np.ndarray:
         """How many elements of each window lie inside the input, or inside the padded input. int64 ``[out]``."""
         begin, end = (-self.pad_begin, self.size + self.pad_end) if pads else (0, self.size)
-        starts = np.arange(self.out)[:, None] * self.stride - self.pad_begin
-        elements = starts + np.arange(self.kernel) * self.dilation  # [out, kernel]
-        return ((elements >= begin) & (elements < end)).sum(1)
+        starts = np.arange(self.out) * self.stride - self.pad_begin
+        first, last = (np.clip(-((starts - at) // self.dilation), 0, self.kernel) for at in (begin, end))
+        return np.maximum(last - first, 0)
 
     def part(self, start: int, stop: int) -> Axis:
         """The same input, seen by the windows from ``start`` to ``stop`` only."""
@@ -88,11 +97,14 @@ class WindowSpec:
                 same, as ONNX Runtime's pooling and onnx's shape inference have it.
 
         Raises:
-            InvalidGraphError: for an unknown ``auto_pad``.
+            InvalidGraphError: for an unknown ``auto_pad``, and for sizes and steps that are not positive.
         """
         auto_pad = node.attr("auto_pad", "NOTSET") or "NOTSET"
         if auto_pad not in _AUTO_PADS:
             raise InvalidGraphError(f"{node} has auto_pad {auto_pad!r}; known are {', '.join(_AUTO_PADS)}")
+        for name in ("kernel_shape", "strides", "dilations"):
+            if min(node.attr(name) or (1,)) < 1:
+                raise InvalidGraphError(f"{node} has {name} {list(node.attr(name))}; they must be at least 1")
         return cls(
             kernel=node.attr("kernel_shape"),
             strides=node.attr("strides"),
@@ -104,13 +116,19 @@ class WindowSpec:
         )
 
     def axes(self, sizes: Sequence[int], kernel: Sequence[int] | None = None) -> tuple[Axis, ...]:
-        """The axes of an input of those spatial sizes; ``kernel`` (of the weights) where the node names none."""
+        """The axes of an input of those spatial sizes; ``kernel`` is that of the weights, where there are any.
+
+        Raises:
+            KernelError: when they do not fit what the node says.
+        """
+        if self.kernel and kernel and tuple(self.kernel) != tuple(kernel):
+            raise KernelError(f"kernel_shape {list(self.kernel)} is not that of the weights, {list(kernel)}")
         kernels = tuple(self.kernel or kernel or ())
         rank = len(sizes)
         strides, dilations = self.strides or (1,) * rank, self.dilations or (1,) * rank
         pads = self.pads or (0,) * (2 * rank)
         if not len(kernels) == len(strides) == len(dilations) == rank or len(pads) != 2 * rank:
-            raise ValueError(
+            raise KernelError(
                 f"kernel {kernels}, strides {strides}, dilations {dilations}, pads {pads} do not fit"
                 f" {rank} spatial axes {tuple(sizes)}"
             )

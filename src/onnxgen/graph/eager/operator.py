@@ -68,6 +68,10 @@ def make_operator(
         try:
             with np.errstate(all="ignore"):
                 return run(*values)
+        except KernelError as cause:
+            if op_type in str(cause):
+                raise
+            raise KernelError(f"{op_type}: {cause}") from cause
         except (OnnxgenError, MemoryError):
             raise
         except Exception as cause:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel_runs import node_spec
-from onnxgen.errors import InvalidGraphError
+from onnxgen.errors import InvalidGraphError, KernelError
 from onnxgen.graph.cpu.windows import Axis, WindowSpec, padded, windows
 
 AXES = st.builds(
@@ -83,5 +83,29 @@ def test_an_unknown_auto_pad_is_named():
 
 
 def test_attributes_of_another_rank_are_told():
-    with pytest.raises(ValueError, match="do not fit 2 spatial axes"):
+    with pytest.raises(KernelError, match="do not fit 2 spatial axes"):
         WindowSpec((3,), None, None, None, "NOTSET", False).axes((4, 4))
+
+
+@given(AXES)
+def test_offsets_are_those_that_meet_the_input_in_some_window(axis):
+    met = [
+        k for k in range(axis.kernel) if any(0 <= _elements(axis, w)[k] < axis.size for w in range(axis.out))
+    ]
+    assert set(met) <= set(axis.offsets) <= set(range(axis.kernel))
+    if axis.stride == 1:  # else windows may step over the whole input
+        assert met == list(axis.offsets) or not met
+
+
+@pytest.mark.parametrize(
+    "attributes", [{"strides": (0, 1)}, {"dilations": (1, -1)}, {"kernel_shape": (0, 2)}], ids=str
+)
+def test_sizes_and_steps_are_positive(attributes):
+    with pytest.raises(InvalidGraphError, match="at least 1"):
+        WindowSpec.of(node_spec("MaxPool", np.ones((1, 1, 4, 4), np.float32), **attributes))
+
+
+def test_the_kernel_shape_is_that_of_the_weights():
+    spec = WindowSpec((3, 3), None, None, None, "NOTSET", False)
+    with pytest.raises(KernelError, match=r"kernel_shape \[3, 3\] is not that of the weights, \[2, 2\]"):
+        spec.axes((4, 4), (2, 2))

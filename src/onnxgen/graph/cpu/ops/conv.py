@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.activation_functions import fused_activation
 from onnxgen.graph.cpu.convolution import convolve, require_fit
 from onnxgen.graph.cpu.half import widened
+from onnxgen.graph.cpu.memory import require_memory
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
-from onnxgen.graph.cpu.windows import WindowSpec
+from onnxgen.graph.cpu.windows import WindowSpec, out_shape
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 
@@ -27,7 +29,7 @@ class _Convolution:
     def __init__(self, node: NodeSpec) -> None:
         from onnxgen.graph.cpu import sliding_windows, tiled_convolution
 
-        self._sliding, self._tiled = sliding_windows, tiled_convolution
+        self._node, self._sliding, self._tiled = node, sliding_windows, tiled_convolution
         self._axes = lru_cache(maxsize=64)(WindowSpec.of(node).axes)
         self._group = node.attr("group", 1)
         self._held = 1 in node.constants and (not node.has_input(2) or 2 in node.constants)
@@ -46,7 +48,10 @@ class _Convolution:
 
     def _wide(self, x: np.ndarray, w: np.ndarray, b: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
         require_fit(x, w, self._group)
+        if b is not None and b.shape != w.shape[:1]:
+            raise KernelError(f"{self._node}: bias {b.shape} does not fit {w.shape[0]} output channels")
         axes = self._axes(x.shape[2:], w.shape[2:])
+        require_memory(self._node, (x.shape[0], w.shape[0], *out_shape(axes)), x.dtype)
         if x.dtype != np.float32 or not 1 <= len(axes) <= self._tiled.MOST_AXES or w.size == 0:
             y = convolve(x, widened(w), axes, group=self._group, out=out)
             if b is not None:

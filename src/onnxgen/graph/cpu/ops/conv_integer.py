@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from onnxgen.graph.cpu.convolution import require_fit
 from onnxgen.graph.cpu.integer_products import integer_convolve, peak, shifted
+from onnxgen.graph.cpu.memory import require_memory
 from onnxgen.graph.cpu.quantization import requantize
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
-from onnxgen.graph.cpu.windows import WindowSpec
+from onnxgen.graph.cpu.windows import WindowSpec, out_shape
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 
@@ -25,10 +27,13 @@ def conv_integer(node: NodeSpec) -> Kernel:
         x_zero_point: np.ndarray | None = None,
         w_zero_point: np.ndarray | None = None,
     ) -> np.ndarray:
+        require_fit(x, w, group)
+        axes = spec.axes(x.shape[2:], w.shape[2:])
+        require_memory(node, (x.shape[0], w.shape[0], *out_shape(axes)), np.dtype(np.float32))
         return integer_convolve(
             shifted(x, None if x_zero_point is None else x_zero_point.reshape(-1)[:1]),
             shifted(w, by_output_channel(w_zero_point, w.ndim)),
-            spec.axes(x.shape[2:], w.shape[2:]),
+            axes,
             group=group,
             x_peak=peak(x.dtype, x_zero_point),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, isfinite
 
 import ml_dtypes
 import numpy as np
@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnxgen.errors import InvalidGraphError, KernelError
 from onnxgen.graph.cpu.indexing import checked_axis, filled, integers, scalar
+from onnxgen.graph.cpu.memory import require_memory
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -58,6 +59,7 @@ def constant_of_shape(node: NodeSpec) -> Kernel:
         wanted = integers(shape)
         if min(wanted, default=0) < 0:
             raise KernelError(f"{node}: shape {wanted} has a negative dimension")
+        require_memory(node, wanted, value.dtype)
         return filled(tuple(wanted), value.dtype, fill)
 
     def into(shape: np.ndarray, y: np.ndarray) -> None:
@@ -79,9 +81,13 @@ def range_(node: NodeSpec) -> Kernel:
         if step == 0:
             raise KernelError(f"{node}: delta is 0")
         exact = isinstance(first, int)
-        count = max(0, -((first - end) // step) if exact else ceil((end - first) / step))
+        steps = -((first - end) // step) if exact else (end - first) / step
+        if not isfinite(steps):
+            raise KernelError(f"{node}: no number of elements lies between {first} and {end} by {step}")
+        count = max(0, ceil(steps))
         narrow = dtype in _NARROW
         work = np.dtype(np.float32) if narrow and in_float32 else dtype
+        require_memory(node, (count,), np.dtype(np.int64))
         places = np.arange(count, dtype=np.int64).astype(work)
         return np.asarray(places * work.type(step) + work.type(first)).astype(dtype, copy=False)
 
@@ -96,8 +102,11 @@ def eye_like(node: NodeSpec) -> Kernel:
     def run(x: np.ndarray) -> np.ndarray:
         if x.ndim != 2:
             raise KernelError(f"{node}: needs a matrix, its input is of shape {x.shape}")
-        dtype = x.dtype if wanted is None else numpy_dtype(ir.DataType(wanted))
-        return np.eye(*x.shape, k=k).astype(dtype)
+        y = filled(x.shape, x.dtype if wanted is None else numpy_dtype(ir.DataType(wanted)))
+        rows, columns = x.shape
+        if -rows < k < columns:
+            np.fill_diagonal(y[max(0, -k) :, max(0, k) :], 1)
+        return y
 
     return Kernel(run)
 
@@ -114,6 +123,7 @@ def one_hot(node: NodeSpec) -> Kernel:
         at = checked_axis(node, axis, indices.ndim + 1)
         if values.shape != (2,) or size < 0:
             raise KernelError(f"{node}: values {values.shape} need shape (2,) and depth {size} at least 0")
+        require_memory(node, (*indices.shape, size), values.dtype)
         places = np.expand_dims(indices.astype(np.int64), at)
         if wraps:
             places = np.where(places < 0, places + size, places)

@@ -9,6 +9,7 @@ import numpy as np
 
 from onnxgen.errors import InvalidGraphError, KernelError
 from onnxgen.graph.cpu.indexing import checked_axes, filled, integers, zero_of
+from onnxgen.graph.cpu.memory import require_memory
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -81,6 +82,7 @@ def padded(
             raise KernelError(
                 f"{node}: pads {before[axis]} and {after[axis]} leave less than nothing of {size} elements"
             )
+    require_memory(node, (n + f + b for n, f, b in zip(x.shape, before, after, strict=True)), x.dtype)
     front_cut = [max(0, -n) for n in before]
     back_cut = [max(0, -n) for n in after]
     # A cut that passes the other end would also remove padding of that end: only constant padding has a meaning there.

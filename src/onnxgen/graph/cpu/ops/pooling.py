@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.half import widened
+from onnxgen.graph.cpu.indexing import checked_indices, integers
+from onnxgen.graph.cpu.memory import require_memory
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.cpu.windows import Axis, WindowSpec, out_shape
 from onnxgen.graph.ep.kernel import Kernel
@@ -36,12 +39,15 @@ def _reduce_axis(x: np.ndarray, axis: Axis, ufunc: np.ufunc, start: float) -> np
     if axis.out < axis.kernel:
         for window in range(axis.out):
             first = window * axis.stride - axis.pad_begin
-            elements = range(first, first + axis.extent, axis.dilation)
-            inside = [element for element in elements if 0 <= element < axis.size]
-            if inside:
-                y[window] = ufunc.reduce(x[inside[0] : inside[-1] + 1 : axis.dilation], axis=0)
+            low = max(0, -(first // axis.dilation))
+            high = min(axis.kernel, -((first - axis.size) // axis.dilation))
+            if low < high:
+                inside = slice(
+                    first + low * axis.dilation, first + (high - 1) * axis.dilation + 1, axis.dilation
+                )
+                y[window] = ufunc.reduce(x[inside], axis=0)
         return y
-    for offset in range(axis.kernel):
+    for offset in axis.offsets:
         seen_by, seen = axis.meet(offset)
         ufunc(y[seen_by], x[seen], out=y[seen_by])
     return y
@@ -60,18 +66,21 @@ def max_pool(node: NodeSpec) -> Kernel:
     def by_axes(x: np.ndarray, axes: tuple[Axis, ...]) -> np.ndarray:
         return reduce_windows(x, axes, np.maximum, lowest(x.dtype))
 
-    values = _pool(spec, "max", by_axes)
+    values = _pool(node, spec, "max", by_axes)
 
     def run(x: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         if not node.wants_output(1):
             return values.run(x), None
-        found, indices = _max_with_indices(widened(x), spec.axes(x.shape[2:]), column_major=column_major)
+        axes = spec.axes(x.shape[2:])
+        require_memory(node, (*x.shape[:2], *out_shape(axes)), np.dtype(np.int64))
+        found, indices = _max_with_indices(widened(x), axes, column_major=column_major)
         return found.astype(x.dtype, copy=False), indices
 
     return values if len(node.outputs) == 1 else Kernel(run)
 
 
 def _pool(
+    node: NodeSpec,
     spec: WindowSpec,
     kind: Kind,
     by_axes: Callable[[np.ndarray, tuple[Axis, ...]], np.ndarray],
@@ -94,7 +103,9 @@ def _pool(
             y[...] = target
 
     def run(x: np.ndarray) -> np.ndarray:
-        y = np.empty((*x.shape[:2], *out_shape(axes_of(x.shape[2:]))), x.dtype)
+        shape = (*x.shape[:2], *out_shape(axes_of(x.shape[2:])))
+        require_memory(node, shape, x.dtype)
+        y = np.empty(shape, x.dtype)
         into(x, y)
         return y
 
@@ -121,7 +132,7 @@ def _max_axis(
     values, indices = np.moveaxis(values, position, 0), np.moveaxis(indices, position, 0)
     best = np.full((axis.out, *values.shape[1:]), lowest(values.dtype), values.dtype)
     where = np.full(best.shape, -1, np.int64)
-    for offset in range(axis.kernel):
+    for offset in axis.offsets:
         seen_by, seen = axis.meet(offset)
         old, new = best[seen_by], values[seen]
         better = (where[seen_by] < 0) | (~(new <= old) & ~np.isnan(old))
@@ -140,7 +151,7 @@ def average_pool(node: NodeSpec) -> Kernel:
     def by_axes(x: np.ndarray, axes: tuple[Axis, ...]) -> np.ndarray:
         return average(x, axes, include_pads=include_pads)
 
-    return _pool(spec, "sum", by_axes, lambda axes: counts(axes, pads=include_pads))
+    return _pool(node, spec, "sum", by_axes, lambda axes: counts(axes, pads=include_pads))
 
 
 def average(x: np.ndarray, axes: Sequence[Axis], *, include_pads: bool) -> np.ndarray:
@@ -158,8 +169,9 @@ def lp_pool(node: NodeSpec) -> Kernel:
     spec, p = WindowSpec.of(node, partial=True), node.attr("p", 2)
 
     def run(x: np.ndarray) -> np.ndarray:
-        powers = np.abs(widened(x)) ** p
-        y = reduce_windows(powers, spec.axes(x.shape[2:]), np.add, 0) ** (1 / p)
+        axes = spec.axes(x.shape[2:])
+        require_memory(node, (*x.shape[:2], *out_shape(axes)), x.dtype)
+        y = reduce_windows(np.abs(widened(x)) ** p, axes, np.add, 0) ** (1 / p)
         return np.ascontiguousarray(y.astype(x.dtype, copy=False))
 
     return Kernel(run)
@@ -204,11 +216,20 @@ def max_unpool(node: NodeSpec) -> Kernel:
             (size - 1) * axis.stride + axis.kernel - axis.pad_begin - axis.pad_end
             for size, axis in zip(x.shape[2:], spec.axes(x.shape[2:]), strict=True)
         )
-        y = np.zeros((*x.shape[:2], *sizes), x.dtype)
-        y.reshape(-1)[indices.reshape(-1)] = x.reshape(-1)
-        if output_shape is None or tuple(output_shape) == y.shape:
+        shape = (*x.shape[:2], *sizes)
+        wanted = shape if output_shape is None else tuple(integers(output_shape))
+        if (
+            len(wanted) != len(shape)
+            or any(n < m for n, m in zip(wanted, shape, strict=True))
+            or min(shape) < 0
+        ):
+            raise KernelError(f"{node}: output_shape {list(wanted)} does not hold {list(shape)}")
+        require_memory(node, wanted, x.dtype)
+        y = np.zeros(shape, x.dtype)
+        y.reshape(-1)[checked_indices(node, indices.reshape(-1), y.size, from_end=False)] = x.reshape(-1)
+        if wanted == shape:
             return y
-        larger = np.zeros(tuple(output_shape.tolist()), x.dtype)
+        larger = np.zeros(wanted, x.dtype)
         larger[tuple(slice(size) for size in y.shape)] = y
         return larger
 

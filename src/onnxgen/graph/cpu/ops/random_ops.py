@@ -12,15 +12,18 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnxgen.errors import KernelError
+from onnxgen.errors import InvalidGraphError, KernelError
 from onnxgen.graph.cpu.casting import cast
 from onnxgen.graph.cpu.half import widened
+from onnxgen.graph.cpu.memory import require_memory
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 from onnxgen.graph.ir.types import numpy_dtype
 
 TABLE = KernelTable()
+
+_DRAWN = np.dtype(np.float64)
 
 Draw = Callable[[tuple[int, ...]], np.ndarray]
 
@@ -52,8 +55,11 @@ def _register(op_type: str, drawing: Callable[[NodeSpec], Draw]) -> None:
     def by_shape(node: NodeSpec) -> Kernel:
         draw, shape = drawing(node), tuple(node.attr("shape"))
         dtype = _dtype(node, np.dtype(np.float32))
+        if min(shape, default=0) < 0:
+            raise InvalidGraphError(f"{node}: shape {list(shape)} has a negative dimension")
 
         def run() -> np.ndarray:
+            require_memory(node, shape, _DRAWN)
             return cast(np.asarray(draw(shape)), dtype)
 
         return Kernel(run)
@@ -94,6 +100,9 @@ def multinomial(node: NodeSpec) -> Kernel:
         batch, classes = logits.shape
         if batch and not classes:
             raise KernelError(f"{node}: there is no class to draw from")
+        if samples < 0:
+            raise KernelError(f"{node}: sample_size {samples} is negative")
+        require_memory(node, (batch, samples), _DRAWN)
         wide = logits.astype(np.float64)
         weights = np.exp(wide - wide.max(1, keepdims=True)) if wide.size else wide
         cumulative = weights.cumsum(1)

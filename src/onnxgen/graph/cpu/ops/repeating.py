@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 import numpy as np
 
 from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.indexing import checked_axis, integers, scalar
+from onnxgen.graph.cpu.memory import require_memory
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.cpu.views import view_kernel
 from onnxgen.graph.ep.kernel import Kernel
@@ -22,10 +24,11 @@ def expand(node: NodeSpec) -> Kernel:
 
     def run(x: np.ndarray, shape: np.ndarray) -> np.ndarray:
         wanted = tuple(integers(shape))
-        try:
-            return np.broadcast_to(x, np.broadcast_shapes(x.shape, wanted))
-        except ValueError as cause:
-            raise KernelError(f"{node}: shapes {x.shape} and {wanted} do not broadcast") from cause
+        ranks = zip_longest(reversed(x.shape), reversed(wanted), fillvalue=1)
+        if min(wanted, default=0) < 0 or any(n != m and 1 not in (n, m) for n, m in ranks):
+            raise KernelError(f"{node}: shapes {x.shape} and {wanted} do not broadcast")
+        require_memory(node, wanted, x.dtype)  # the view takes none, but whatever reads it would
+        return np.broadcast_to(x, np.broadcast_shapes(x.shape, wanted))
 
     return view_kernel(run)
 
@@ -39,7 +42,7 @@ def tile_one_axis(node: NodeSpec) -> Kernel:
         repeats[checked_axis(node, int(scalar(node, axis, "axis")), x.ndim)] = int(
             scalar(node, tiles, "tiles")
         )
-        return _tiled(x, repeats)
+        return _tiled(node, x, repeats)
 
     return Kernel(run)
 
@@ -48,23 +51,21 @@ def tile_one_axis(node: NodeSpec) -> Kernel:
 def tile(node: NodeSpec) -> Kernel:
     """As many copies along each axis as the second input says."""
 
-    def repeats_of(x: np.ndarray, repeats: np.ndarray) -> list[int]:
-        found = integers(repeats)
-        if len(found) != x.ndim or min(found, default=0) < 0:
-            raise KernelError(f"{node}: repeats {found} do not fit an input of shape {x.shape}")
-        return found
-
     def run(x: np.ndarray, repeats: np.ndarray) -> np.ndarray:
-        return _tiled(x, repeats_of(x, repeats))
+        return _tiled(node, x, integers(repeats))
 
     def into(x: np.ndarray, repeats: np.ndarray, y: np.ndarray) -> None:
-        _tile_into(x, repeats_of(x, repeats), y)
+        _tile_into(x, integers(repeats), y)
 
     return Kernel(run, into)
 
 
-def _tiled(x: np.ndarray, repeats: Sequence[int]) -> np.ndarray:
-    y = np.empty([n * r for n, r in zip(x.shape, repeats, strict=True)], x.dtype)
+def _tiled(node: NodeSpec, x: np.ndarray, repeats: Sequence[int]) -> np.ndarray:
+    if len(repeats) != x.ndim or min(repeats, default=0) < 0:
+        raise KernelError(f"{node}: repeats {list(repeats)} do not fit an input of shape {x.shape}")
+    shape = [n * r for n, r in zip(x.shape, repeats, strict=True)]
+    require_memory(node, shape, x.dtype)
+    y = np.empty(shape, x.dtype)
     _tile_into(x, repeats, y)
     return y
 

@@ -13,6 +13,7 @@ from onnxgen.graph.costs.roofline import Roofline
 from onnxgen.graph.ep.from_graph import node_spec
 from onnxgen.graph.ep.node import NodeSpec
 from onnxgen.graph.ep.provider import Claim, ExecutionProvider
+from onnxgen.graph.ir.schemas import normal_domain
 from onnxgen.graph.placement.placement import EXECUTOR, Assignment, Placement, node_label
 
 __all__ = ["EXECUTOR", "place"]
@@ -34,7 +35,7 @@ def place(
     """Give every node to the first provider that claims it.
 
     Args:
-        graph: The graph, with types and shapes inferred. Graphs of If, Loop, Scan and SequenceMap are placed too; the
+        graph: The graph, with types and shapes inferred. Graphs inside nodes are placed too (see `runs_graphs`); the
             executor runs those nodes themselves.
         providers: In the order of the user's preference.
         opsets: What the model imports, by domain.
@@ -49,7 +50,7 @@ def place(
     for node, path in _nodes(graph, ""):
         spec = node_spec(node, opsets)
         paths[node] = path
-        if not spec.domain and spec.op_type in _CONTROL_FLOW:
+        if runs_graphs(node):
             assignments[node] = Assignment(spec, None, Claim(EXECUTOR), (), _UNKNOWN_COST, None)
             continue
         found = _ask(spec, providers, roofline)
@@ -95,12 +96,15 @@ def _advice(providers: Sequence[ExecutionProvider]) -> str:
 def _nodes(graph: ir.Graph, path: str) -> Iterator[tuple[ir.Node, str]]:
     for node in graph:
         yield node, path
-        if normal_control_flow(node):
+        if runs_graphs(node):
             for name, attribute in node.attributes.items():
                 if attribute.type is ir.AttributeType.GRAPH:
                     yield from _nodes(attribute.as_graph(), f"{path}/{node_label(node)}.{name}".lstrip("/"))
 
 
-def normal_control_flow(node: ir.Node) -> bool:
-    """Whether a node is If, Loop, Scan or SequenceMap of the standard."""
-    return node.op_type in _CONTROL_FLOW and node.domain in ("", "ai.onnx")
+def runs_graphs(node: ir.Node) -> bool:
+    """Whether a node is If, Loop, Scan or SequenceMap of the standard, or FlexAttention that has graphs."""
+    domain = normal_domain(node.domain)
+    if (domain, node.op_type) == ("ai.onnx.preview", "FlexAttention"):
+        return any(attribute.type is ir.AttributeType.GRAPH for attribute in node.attributes.values())
+    return not domain and node.op_type in _CONTROL_FLOW

@@ -18,7 +18,7 @@ class Assignment:
 
     Attributes:
         node_spec: The node as the providers were told of it.
-        provider: Who runs it; None for control flow, which the executor runs itself.
+        provider: Who runs it; None for nodes with graphs, which the executor runs itself.
         claim: What the provider promised.
         declined: Providers before it and their reasons.
         cost: What the node costs, as far as shapes say.
@@ -39,7 +39,7 @@ class Assignment:
 
 
 EXECUTOR = "executor"
-"""Who runs If, Loop, Scan and SequenceMap."""
+"""Who runs nodes that have graphs: If, Loop, Scan, SequenceMap and some of FlexAttention."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from onnxgen.graph.planner.program import NamedValue
 from onnxgen.graph.session.build_program import ProgramBuilder
 from onnxgen.graph.session.control_flow import if_kernel, loop_kernel
 from onnxgen.graph.session.executor import Executable
+from onnxgen.graph.session.flex_attention import flex_attention_kernel
 from onnxgen.graph.session.frames import ArenaBudget
 from onnxgen.graph.session.preparation import Preparation
 from onnxgen.graph.session.routine import Routine
@@ -41,6 +42,7 @@ CONTROL_FLOW = {
     "Loop": loop_kernel,
     "Scan": scan_kernel,
     "SequenceMap": sequence_map_kernel,
+    "FlexAttention": flex_attention_kernel,
 }
 
 

@@ -18,6 +18,7 @@ from onnxgen.graph.planner.source import write_plan
 from onnxgen.graph.session.failures import raise_named
 from onnxgen.graph.session.frames import FramePool, Function, HeapFrame
 from onnxgen.graph.session.node_span import node_spans
+from onnxgen.graph.session.overlap import apart
 from onnxgen.graph.session.preparation import Preparation, watched_kernels
 from onnxgen.graph.session.run_values import fresh
 from onnxgen.graph.session.running import PLAIN, Run
@@ -213,10 +214,12 @@ def _bound(plan: Plan, kernels: Sequence[Callable[..., Any]] | None = None) -> F
 
 
 def _writable(given: Mapping[int, np.ndarray], inputs: tuple[Any, ...]) -> dict[int, np.ndarray]:
-    """Arrays that kernels may write into while they read the inputs."""
+    """Arrays that kernels may write into while they read the inputs and each other's results."""
+    alone = apart(list(given.values()), inputs)
     return {
         number: array
-        for number, array in sorted(given.items())
-        if array.flags.c_contiguous and array.flags.writeable
-        and not any(np.may_share_memory(array, value) for value in inputs)
-    }  # fmt: skip
+        for (number, array), is_alone in sorted(
+            zip(given.items(), alone, strict=True), key=lambda pair: pair[0][0]
+        )
+        if is_alone and array.flags.c_contiguous and array.flags.writeable
+    }

@@ -188,3 +188,15 @@ def test_spans_of_inner_graphs_lie_inside_their_node() -> None:
     assert (outer["name"], inner["name"]) == ("choice", "yes")
     assert outer["ts"] <= inner["ts"]
     assert inner["ts"] + inner["dur"] <= outer["ts"] + outer["dur"] + 1e-3
+
+
+def test_outputs_in_one_place_do_not_disturb_each_other() -> None:
+    executable = compiled(
+        "g (float[2, 2] x) => (float[2, 2] y, float[2, 2] z) { y = Neg (x)  z = MatMul (y, y) }"
+    )
+    x = np.array([[1, 2], [3, 4]], np.float32)
+    for _ in range(4):
+        place = np.empty((2, 2), np.float32)
+        results = executable.run({"x": x}, ["y", "z"], outputs={"y": place, "z": place})
+        assert results[0] is results[1] is place
+        np.testing.assert_array_equal(place, x @ x)

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
         eager,
         get_all_providers,
         get_available_providers,
+        get_device,
+        set_default_logger_severity,
     )
     from onnxgen.facade.session import ChatSession
     from onnxgen.facade.tensor import NamedTensors, Tensor
@@ -77,12 +79,14 @@ __all__ = [
     "eager",
     "get_all_providers",
     "get_available_providers",
+    "get_device",
     "is_cuda_available",
     "is_dml_available",
     "is_openvino_available",
     "is_qnn_available",
     "is_webgpu_available",
     "register_execution_provider_library",
+    "set_default_logger_severity",
     "set_log_options",
 ]
 
@@ -120,6 +124,8 @@ __getattr__ = lazy_names(
             "eager",
             "get_all_providers",
             "get_available_providers",
+            "get_device",
+            "set_default_logger_severity",
         ),
         "facade.session": ("ChatSession",),
         "facade.tensor": ("NamedTensors", "Tensor"),

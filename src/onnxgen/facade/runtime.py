@@ -17,6 +17,7 @@ from onnxgen.graph.session import (
     RunOptions,
     SessionOptions,
 )
+from onnxgen.graph.session.session_log import LEVELS, LOGGER
 
 __all__ = [
     "ExecutionMode",
@@ -32,6 +33,8 @@ __all__ = [
     "eager",
     "get_all_providers",
     "get_available_providers",
+    "get_device",
+    "set_default_logger_severity",
 ]
 
 
@@ -43,6 +46,29 @@ def get_all_providers() -> list[str]:
 def get_available_providers() -> list[str]:
     """Names of the execution providers that work without options on this machine."""
     return [name for name in provider_names() if _works(name)]
+
+
+def get_device() -> str:
+    """``CPU``: where values that go in and out of sessions are."""
+    return "CPU"
+
+
+def set_default_logger_severity(severity: int) -> None:
+    """Choose the least severity of what sessions say, where their own options leave it open.
+
+    Where messages go is up to the application: `logging.basicConfig` shows them on standard error.
+
+    Args:
+        severity: 0 (verbose), 1 (info), 2 (warning), 3 (error) or 4 (fatal).
+
+    Raises:
+        ConfigError: it is none of these.
+    """
+    if severity not in LEVELS:
+        raise ConfigError(
+            f"severities are {', '.join(map(str, LEVELS))} (verbose to fatal), found {severity!r}"
+        )
+    LOGGER.setLevel(LEVELS[severity])
 
 
 def _works(name: str) -> bool:

@@ -7,8 +7,10 @@ import logging
 from onnxgen.graph.session.options import SessionOptions
 from onnxgen.graph.session.run_options import RunOptions
 
-_LOGGER = logging.getLogger("onnxgen.graph.session")
-_LEVELS = {0: logging.DEBUG, 1: logging.INFO, 2: logging.WARNING, 3: logging.ERROR, 4: logging.CRITICAL}
+LOGGER = logging.getLogger("onnxgen.graph.session")
+"""What all sessions say."""
+
+LEVELS = {0: logging.DEBUG, 1: logging.INFO, 2: logging.WARNING, 3: logging.ERROR, 4: logging.CRITICAL}
 """ONNX Runtime's severities."""
 
 
@@ -21,18 +23,18 @@ class SessionLog:
 
     def __init__(self, options: SessionOptions) -> None:
         self._id = options.logid
-        self._least = _LEVELS.get(options.log_severity_level, 0)
+        self._least = LEVELS.get(options.log_severity_level, 0)
 
     def wanted(self, level: int, run_options: RunOptions | None = None) -> bool:
         """Whether a message of that level would be heard."""
-        if not _LOGGER.isEnabledFor(level):
+        if not LOGGER.isEnabledFor(level):
             return False
         asked = -1 if run_options is None else run_options.log_severity_level
-        return level >= _LEVELS.get(asked, self._least)
+        return level >= LEVELS.get(asked, self._least)
 
     def say(self, level: int, message: str, *args: object, run_options: RunOptions | None = None) -> None:
         """Log a message, with the ids of the session and the run before it."""
         if self.wanted(level, run_options):
             ids = [self._id, run_options.logid if run_options is not None else ""]
             prefix = "".join(f"[{name}] " for name in ids if name)
-            _LOGGER.log(level, f"%s{message}", prefix, *args)
+            LOGGER.log(level, f"%s{message}", prefix, *args)

@@ -11,8 +11,12 @@ from onnxgen.graph.cpu.indexing import checked_axis, scalar
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
+from onnxgen.graph.ir.types import is_ml_dtype
 
 TABLE = KernelTable()
+
+_WORTH_SELECTING = 1024
+"""Elements from which on it is faster to select first and sort those only."""
 
 
 @TABLE.operator("TopK", 1)
@@ -44,15 +48,43 @@ def _top_k(
     size = x.shape[at]
     if not 0 <= k <= size:
         raise KernelError(f"{node}: asked for {k} elements of an axis of {size}")
-    rows = np.moveaxis(x, at, -1)
-    if largest:
-        # Backwards twice: a stable ascending sort then has the first of equals in front.
-        order = size - 1 - np.argsort(rows[..., ::-1], axis=-1, kind="stable")[..., ::-1]
+    rows = np.ascontiguousarray(np.moveaxis(x, at, -1))
+    places = _selected(rows, k, largest=largest) if 0 < 2 * k <= size and x.size >= _WORTH_SELECTING else None
+    if places is None:
+        order = _ranks(rows, largest=largest)[..., :k]
     else:
-        order = np.argsort(rows, axis=-1, kind="stable")
-    order = order[..., :k]
+        ranks = _ranks(np.take_along_axis(rows, places, axis=-1), largest=largest)
+        order = np.take_along_axis(places, ranks, axis=-1)
     values = np.take_along_axis(rows, order, axis=-1)
     return np.ascontiguousarray(np.moveaxis(values, -1, at)), np.moveaxis(order, -1, at).astype(np.int64)
+
+
+def _ranks(rows: np.ndarray, *, largest: bool) -> np.ndarray:
+    """Places of the last axis in order of their elements; of equals the first comes first."""
+    if not largest:
+        return np.argsort(rows, axis=-1, kind="stable")
+    # Backwards twice: a stable ascending sort then has the first of equals in front.
+    return rows.shape[-1] - 1 - np.argsort(rows[..., ::-1], axis=-1, kind="stable")[..., ::-1]
+
+
+def _selected(rows: np.ndarray, k: int, *, largest: bool) -> np.ndarray | None:
+    """Places of the ``k`` foremost, ascending; of those that equal the last of them the first.
+
+    None where NaN, which equals nothing, is among them, and for types that NumPy does not partition.
+    """
+    if is_ml_dtype(rows.dtype):
+        return None
+    last = rows.shape[-1] - k if largest else k - 1
+    parted = np.partition(rows, last, axis=-1)
+    if rows.dtype.kind == "f" and np.isnan(parted[..., last:] if largest else parted[..., :k]).any():
+        return None
+    bound = parted[..., last : last + 1]
+    kept = rows >= bound if largest else rows <= bound
+    surplus = kept.sum(axis=-1, keepdims=True) - k
+    if surplus.any():
+        equal = rows == bound
+        kept &= ~equal | (np.cumsum(equal, axis=-1) <= equal.sum(axis=-1, keepdims=True) - surplus)
+    return np.nonzero(kept)[-1].reshape(*rows.shape[:-1], k)
 
 
 @TABLE.operator("Unique", 11, 28)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_runs import assert_same, kernel_of, node_spec, run_cpu, run_ort
+from kernel_runs import assert_same, fresh_rng, kernel_of, node_spec, run_cpu, run_ort
 from onnxgen.errors import KernelError
 
 
@@ -17,6 +17,35 @@ def test_of_equals_the_first_comes_first(values, largest, data):
     got, places = run_cpu("TopK", np.array(values), np.array([k]), largest=int(largest), outputs=2)
     assert places.tolist() == order
     assert got.tolist() == [values[i] for i in order]
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.float64, np.float16, np.int64, np.uint8, ml_dtypes.bfloat16]
+)
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("shape", [(1, 5000), (3, 1000), (2, 40, 30)])
+def test_few_of_many_come_in_the_order_of_a_sort(dtype, largest, shape):
+    rng = fresh_rng()
+    x = rng.integers(0, 200, shape).astype(dtype)
+    for axis in range(len(shape)):
+        size = shape[axis]
+        for k in {1, size // 10, size // 2, size - 1} - {0}:
+            got, places = run_cpu("TopK", x, np.array([k]), axis=axis, largest=largest, outputs=2)
+            keys = np.moveaxis(x, axis, -1).astype(np.float64) * (-1 if largest else 1)
+            want = np.moveaxis(np.argsort(keys, axis=-1, kind="stable")[..., :k], -1, axis)
+            np.testing.assert_array_equal(places, want)
+            np.testing.assert_array_equal(got, np.take_along_axis(x, want, axis=axis))
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+def test_nan_is_the_largest(largest):
+    x = fresh_rng().integers(0, 9, (4, 2000)).astype(np.float32)
+    x[1, ::500], x[2, ::2], x[3] = np.nan, np.nan, np.nan
+    got, places = run_cpu("TopK", x, np.array([600]), largest=largest, outputs=2)
+    np.testing.assert_array_equal(got, np.take_along_axis(x, places, axis=-1))
+    assert np.isnan(got).sum(axis=-1).tolist() == ([0, 4, 600, 600] if largest else [0, 0, 0, 600])
+    if largest:
+        assert places[1, :4].tolist() == [0, 500, 1000, 1500]
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])

@@ -44,8 +44,9 @@ class Peer:
         import onnxruntime
 
         levels = onnxruntime.GraphOptimizationLevel
-        self._plain = _session(path, levels.ORT_DISABLE_ALL)
-        self._optimized = _session(path, levels.ORT_ENABLE_ALL)
+        # one thread: sums that several threads share (votes of trees) are not the same in every run
+        self._plain = _session(path, levels.ORT_DISABLE_ALL, num_threads=1)
+        self._optimized = _session(path, levels.ORT_ENABLE_ALL, num_threads=0)
         self.inputs: list[Any] = self._plain.get_inputs()
         self.output_names: list[str] = [output.name for output in self._plain.get_outputs()]
 
@@ -102,10 +103,11 @@ def shapes_text(feeds: Mapping[str, Any]) -> str:
     return " ".join(f"{name}{list(value.shape)}" for name, value in feeds.items())
 
 
-def _session(path: Path, level: Any) -> Any:
+def _session(path: Path, level: Any, *, num_threads: int) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.graph_optimization_level = level
+    options.intra_op_num_threads = num_threads
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])

@@ -45,6 +45,10 @@ class PackedRecurrence:
         ``linear`` says that GRU resets after the recurrent weights.
         """
         hidden, gates = r.shape[2], GATES[cell] * r.shape[2]
+        if r.shape[1] != gates or w.shape[:2] != r.shape[:2]:
+            raise ValueError(
+                f"weights {w.shape} and {r.shape} are not those of a {cell} of {hidden} elements"
+            )
         biases = np.zeros((len(r), 2, gates), np.float32) if b is None else b.reshape(len(r), 2, gates)
         input_bias, hidden_bias = biases.sum(1), np.zeros((len(r), hidden), np.float32)
         if cell == "GRU" and linear:
@@ -75,7 +79,7 @@ def run_layer(
     states: Sequence[np.ndarray | None],
     linear: bool = False,
 ) -> list[np.ndarray]:
-    """Run all directions of a layer.
+    """Run all directions of a layer, whose inputs fit each other.
 
     Args:
         weights: Its weights.

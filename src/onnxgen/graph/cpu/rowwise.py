@@ -60,10 +60,17 @@ def normalize_rows(
 
     Returns:
         The means and the inverse deviations (from the mean, or from 0), ``[rows]``.
+
+    Raises:
+        ValueError: scale and bias do not fit each other or the rows.
     """
     from onnxgen.graph.cpu.compiled.rows import normalize
 
     size = math.prod(x.shape[x.ndim - axes :])
+    if size % scale.shape[1] or (bias is not None and bias.shape != scale.shape):
+        raise ValueError(
+            f"scale {scale.shape} and bias {None if bias is None else bias.shape} do not fit {size} elements"
+        )
     rows = x.size // size
     each = _rows_each(size)
     statistics = np.empty((2, rows), x.dtype)
@@ -87,9 +94,16 @@ def scale_rows(x: np.ndarray, factors: np.ndarray, offsets: np.ndarray, y: np.nd
     """Each channel times its factor, plus its offset: ``[batch, channels, ...]`` and ``[channels]``, float32 or float64.
 
     ``y`` is C-contiguous, perhaps the memory of ``x``.
+
+    Raises:
+        ValueError: there are not as many factors and offsets as channels.
     """
     from onnxgen.graph.cpu.compiled.rows import affine
 
+    if not factors.shape == offsets.shape == x.shape[1:2]:
+        raise ValueError(
+            f"{factors.size} factors and {offsets.size} offsets do not fit {x.shape[1]} channels"
+        )
     if x.size == 0:
         return
     rows = x.shape[0] * x.shape[1]

@@ -80,6 +80,9 @@ def slide(
         w: What the elements are multiplied by, ``[out, elements]`` float32; nothing without.
         bias: What is added, ``[out]`` float32.
         divisors: What sums are divided by, float32 ``[product of all axes but the last, last axis]``.
+
+    Raises:
+        ValueError: weights or bias do not fit the windows or the channels.
     """
     if y.size == 0:
         return
@@ -91,6 +94,14 @@ def slide(
     begin = bias
     if begin is None:
         begin = np.full(1, 0 if kind == "sum" else -np.inf, np.float32)
+    channels = y.shape[1]
+    if channels % x.shape[1] or w.shape not in ((1, elements), (channels, elements)):
+        raise ValueError(
+            f"weights {w.shape} do not fit {x.shape[1]} input and {channels} output channels and windows of"
+            f" {elements} elements"
+        )
+    if len(begin) not in (1, channels):
+        raise ValueError(f"a bias of {len(begin)} elements does not fit {channels} output channels")
     each = max(1, _ELEMENTS_OF_A_PART * planes // (y.size * elements))
     share(
         sliding(kind),

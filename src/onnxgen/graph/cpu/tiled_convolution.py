@@ -54,8 +54,18 @@ class PackedWeights:
 def convolve_tiles(
     x: np.ndarray, weights: PackedWeights, axes: Sequence[Axis], out: np.ndarray | None = None
 ) -> np.ndarray:
-    """Correlate float32 ``x [batch, in, *size]`` with packed weights into ``[batch, out, *axes.out]``, bias added."""
+    """Correlate float32 ``x [batch, in, *size]`` with packed weights into ``[batch, out, *axes.out]``, bias added.
+
+    Raises:
+        ValueError: channels or windows are not those of the weights.
+    """
     groups = len(weights.tiles)
+    depth = x.shape[1] // groups * math.prod(axis.kernel for axis in axes)
+    if x.shape[1] != weights.channels * groups or depth != weights.tiles.shape[2]:
+        raise ValueError(
+            f"weights of {groups} groups, {weights.channels} channels and {weights.tiles.shape[2]} elements do not fit "
+            f"{x.shape[1]} channels and windows of {[axis.kernel for axis in axes]}"
+        )
     batch = x.shape[0]
     y = np.empty((batch, weights.rows * groups, *out_shape(axes)), np.float32) if out is None else out
     if y.size == 0:

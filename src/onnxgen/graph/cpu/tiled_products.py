@@ -18,7 +18,7 @@ _OPERATIONS_PER_S = 50e9
 _ELEMENTS_PER_S = 5e9
 """Of one thread, roughly: to tell what is worth sharing."""
 
-_NOTHING = np.empty((0, 0, 0), np.float32)
+_NOTHING, _UNREAD = np.empty((0, 0, 0), np.float32), np.empty((1, 0, 0), np.float32)
 
 
 def pack(b: np.ndarray) -> np.ndarray:
@@ -35,7 +35,7 @@ def multiply_packed(a: np.ndarray, packed: np.ndarray, c: np.ndarray, *, fresh: 
         c: float32 ``[rows, columns]``, C-contiguous.
         fresh: Whether ``c`` holds nothing yet.
     """
-    _multiply(a[None], a[:0, None], packed, c[None], fresh)
+    _multiply(a[None], _UNREAD, packed, c[None], fresh)
 
 
 def multiply(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnxgen.errors import InvalidGraphError
+from onnxgen.errors import InvalidGraphError, KernelError
 from onnxgen.graph.cpu.activation_functions import Activation, activation, num_params
 from onnxgen.graph.ep.node import NodeSpec
 
@@ -66,6 +66,52 @@ class RecurrentSpec:
     def clipped(self, x: np.ndarray) -> np.ndarray:
         """What goes into an activation, within the bound."""
         return x if self.clip is None else np.clip(x, -self.clip, self.clip)
+
+
+def require_fit(
+    node: NodeSpec,
+    spec: RecurrentSpec,
+    x: np.ndarray,
+    weights: tuple[np.ndarray, np.ndarray],
+    b: np.ndarray | None,
+    lengths: np.ndarray | None,
+    states: Sequence[np.ndarray | None],
+    *,
+    gates: int,
+) -> None:
+    """Check the shapes of a layer's inputs, which compiled loops trust.
+
+    Args:
+        node: For messages.
+        spec: What it says.
+        x: ``[steps, batch, features]``, or with the batch first.
+        weights: ``[directions, gates * hidden, features]`` and ``[directions, gates * hidden, hidden]``.
+        b: ``[directions, 2 * gates * hidden]``.
+        lengths: ``[batch]``, from 0 to ``steps``.
+        states: ``[directions, batch, hidden]`` each, or with the batch first.
+        gates: 4 of LSTM, 3 of GRU, 1 of RNN.
+
+    Raises:
+        KernelError: one of them does not fit the others, or the node's ``hidden_size``.
+    """
+    w, r = weights
+    directions, hidden = len(spec.reverse), r.shape[-1]
+    batch, steps = (x.shape[0], x.shape[1]) if spec.batch_first else (x.shape[1], x.shape[0])
+    state = (batch, directions, hidden) if spec.batch_first else (directions, batch, hidden)
+    expected = [
+        ("W", w, (directions, gates * hidden, x.shape[2])),
+        ("R", r, (directions, gates * hidden, node.attr("hidden_size", hidden))),
+        ("B", b, (directions, 2 * gates * hidden)),
+        ("sequence_lens", lengths, (batch,)),
+        *(("initial state", value, state) for value in states),
+    ]
+    for name, value, shape in expected:
+        if value is not None and value.shape != shape:
+            raise KernelError(
+                f"{node}: {name} is of shape {value.shape}, expected {shape} for an input {x.shape}"
+            )
+    if lengths is not None and lengths.size and not 0 <= lengths.min() <= lengths.max() <= steps:
+        raise KernelError(f"{node}: sequence_lens {lengths.tolist()} are not all from 0 to {steps}")
 
 
 def _next_activation(node: NodeSpec, name: str, alphas: list[float], betas: list[float]) -> Activation:

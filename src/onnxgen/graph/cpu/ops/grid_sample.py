@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnxgen.errors import InvalidGraphError
+from onnxgen.errors import InvalidGraphError, KernelError
 from onnxgen.graph.cpu.half import widened
+from onnxgen.graph.cpu.indexing import integers
+from onnxgen.graph.cpu.memory import require_memory
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.cpu.resampling import cubic
 from onnxgen.graph.cpu.sampling import Boundary, gather, linear_neighbours, zero_outside
@@ -103,8 +105,11 @@ def affine_grid(node: NodeSpec) -> Kernel:
     align = bool(node.attr("align_corners", 0))
 
     def run(theta: np.ndarray, size: np.ndarray) -> np.ndarray:
-        wide = widened(theta)
-        lines = [_centres(length, align) for length in size[2:].tolist()]
+        wide, (batch, _, *out) = widened(theta), integers(size)
+        if theta.shape != (batch, len(out), len(out) + 1) or min(out, default=0) < 0:
+            raise KernelError(f"{node}: theta {theta.shape} does not fit size {integers(size)}")
+        require_memory(node, (max(batch, 2), *out, len(out)), wide.dtype)
+        lines = [_centres(length, align) for length in out]
         grid = np.stack(
             [*np.meshgrid(*lines, indexing="ij")[::-1], np.ones([len(line) for line in lines])], -1
         )
@@ -135,6 +140,7 @@ def deform_conv(node: NodeSpec) -> Kernel:
         wide, weights = widened(x), widened(w)
         axes = spec.axes(x.shape[2:], w.shape[2:])
         rank, out = len(axes), out_shape(axes)
+        require_memory(node, (x.shape[0], w.shape[0], *out), wide.dtype)
         base = np.meshgrid(
             *(np.arange(axis.kernel) * axis.dilation - axis.pad_begin for axis in axes),
             *(np.arange(axis.out) * axis.stride for axis in axes),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from onnxgen.errors import KernelError
+from onnxgen.graph.cpu.indexing import scalar
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -29,15 +31,20 @@ def non_max_suppression(node: NodeSpec) -> Kernel:
         iou_threshold: np.ndarray | None = None,
         score_threshold: np.ndarray | None = None,
     ) -> np.ndarray:
-        most = 0 if max_output is None else min(int(max_output.reshape(())), boxes.shape[1])
-        overlap = 0.0 if iou_threshold is None else float(iou_threshold.reshape(()))
+        if boxes.shape != (scores.shape[0], scores.shape[2], 4):
+            raise KernelError(
+                f"{node}: boxes {boxes.shape} do not fit scores {scores.shape}; they are [images, boxes, 4] and [images, classes, boxes]"
+            )
+        most = 0 if max_output is None else scalar(node, max_output, "max_output_boxes_per_class")
+        most = min(max(0, most), boxes.shape[1])
+        overlap = 0.0 if iou_threshold is None else float(scalar(node, iou_threshold, "iou_threshold"))
         corners = _corners(boxes, centred=centred)
         found: list[np.ndarray] = []
         for image, label in np.ndindex(*scores.shape[:2]):
             score = scores[image, label]
             order = np.argsort(-score, kind="stable")
             if score_threshold is not None:
-                order = order[score[order] > score_threshold.reshape(())]
+                order = order[score[order] > scalar(node, score_threshold, "score_threshold")]
             kept = suppress(corners[image], order, overlap, most)
             found.append(np.stack([np.full_like(kept, image), np.full_like(kept, label), kept], 1))
         return np.concatenate(found) if found else np.zeros((0, 3), np.int64)

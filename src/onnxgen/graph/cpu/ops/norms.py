@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from onnxgen.errors import KernelError
+from onnxgen.errors import InvalidGraphError, KernelError
 from onnxgen.graph.cpu.arrays import formula_kernel
 from onnxgen.graph.cpu.half import computing_dtype, widened
+from onnxgen.graph.cpu.indexing import checked_axis
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.cpu.rowwise import normalize_rows
 from onnxgen.graph.ep.kernel import Kernel
@@ -38,8 +39,17 @@ def rms_scale(x: np.ndarray, axes: tuple[int, ...], epsilon: float) -> np.ndarra
     return 1 / np.sqrt(np.square(x).mean(axes, keepdims=True) + x.dtype.type(epsilon))
 
 
-def _axes_from(axis: int, rank: int) -> tuple[int, ...]:
-    return tuple(range(axis + rank if axis < 0 else axis, rank))
+def _axes_from(node: NodeSpec, rank: int) -> tuple[int, ...]:
+    return tuple(range(checked_axis(node, node.attr("axis", -1), rank), rank))
+
+
+def _require_channels(node: NodeSpec, count: int, *parameters: np.ndarray) -> None:
+    """Compiled loops read as many factors as there are channels."""
+    if any(parameter.shape != (count,) for parameter in parameters):
+        shapes = " and ".join(str(parameter.shape) for parameter in parameters)
+        raise KernelError(
+            f"{node}: scale and bias {shapes} do not have the {count} elements that its input needs"
+        )
 
 
 def _one_per_element(x: np.ndarray, axes: tuple[int, ...], scale: np.ndarray) -> bool:
@@ -56,14 +66,14 @@ def _stash_dtype(node: NodeSpec, x: np.ndarray) -> np.dtype:
 @TABLE.operator("LayerNormalization", 17)
 def layer_normalization(node: NodeSpec) -> Kernel:
     """Standardize the axes from ``axis`` on, then scale and shift; mean and inverse deviation where wanted."""
-    axis, epsilon = node.attr("axis", -1), node.attr("epsilon", 1e-5)
+    epsilon = node.attr("epsilon", 1e-5)
     num_outputs = len(node.outputs)
     stash_double = node.attr("stash_type", 1) == _DOUBLE
 
     def normalize(
         x: np.ndarray, scale: np.ndarray, bias: np.ndarray | None, y: np.ndarray
     ) -> tuple[Any, Any]:
-        wide, axes = _stash_dtype(node, x), _axes_from(axis, x.ndim)
+        wide, axes = _stash_dtype(node, x), _axes_from(node, x.ndim)
         direct = wide == x.dtype
         source, staged = (x, y) if direct else (x.astype(wide), np.empty(x.shape, wide))
         if _one_per_element(source, axes, scale) and (bias is None or bias.size == scale.size):
@@ -106,11 +116,11 @@ def layer_normalization(node: NodeSpec) -> Kernel:
 @TABLE.operator("RMSNormalization", 23)
 def rms_normalization(node: NodeSpec) -> Kernel:
     """Divide by the root mean square of the axes from ``axis`` on, then scale."""
-    axis, epsilon = node.attr("axis", -1), node.attr("epsilon", 1e-5)
+    epsilon = node.attr("epsilon", 1e-5)
 
     def into(x: np.ndarray, scale: np.ndarray, y: np.ndarray) -> None:
         wide = _stash_dtype(node, x)
-        axes = _axes_from(axis, x.ndim)
+        axes = _axes_from(node, x.ndim)
         if wide == x.dtype and scale.dtype == wide and _one_per_element(x, axes, scale):
             factors = scale.reshape(1, -1)
             normalize_rows(x, y, axes=len(axes), epsilon=epsilon, scale=factors, bias=None, centered=False)
@@ -138,6 +148,7 @@ def instance_normalization(node: NodeSpec) -> Kernel:
     epsilon = node.attr("epsilon", 1e-5)
 
     def write(x: np.ndarray, scale: np.ndarray, bias: np.ndarray, y: np.ndarray) -> None:
+        _require_channels(node, x.shape[1], scale, bias)
         if x.size:
             normalize_rows(
                 x, y, axes=x.ndim - 2, epsilon=epsilon, scale=scale.reshape(-1, 1), bias=bias.reshape(-1, 1)
@@ -148,11 +159,14 @@ def instance_normalization(node: NodeSpec) -> Kernel:
 
 def _group_normalization(node: NodeSpec, *, scale_groups: bool) -> Kernel:
     num_groups, epsilon = node.attr("num_groups"), node.attr("epsilon", 1e-5)
+    if num_groups < 1:
+        raise InvalidGraphError(f"{node} has num_groups {num_groups}; it must be at least 1")
 
     def write(x: np.ndarray, scale: np.ndarray, bias: np.ndarray, y: np.ndarray) -> None:
         channels = x.shape[1]
         if channels % num_groups:
             raise KernelError(f"{node}: {channels} channels do not split into {num_groups} groups")
+        _require_channels(node, num_groups if scale_groups else channels, scale, bias)
         grouped = (x.shape[0], num_groups, channels // num_groups, *x.shape[2:])
         if x.size:
             factors, shifts = (
@@ -214,17 +228,18 @@ def local_response_normalization(node: NodeSpec) -> Kernel:
     """``x / (bias + alpha / size * sum of squares of the channels around) ** beta``."""
     alpha, beta, bias = node.attr("alpha", 1e-4), node.attr("beta", 0.75), node.attr("bias", 1.0)
     size = node.attr("size")
+    if size < 1:
+        raise InvalidGraphError(f"{node} has size {size}; it must be at least 1")
     before, after = (size - 1) // 2, math.ceil((size - 1) / 2)
 
     def write(x: np.ndarray, y: np.ndarray) -> None:
         squares = np.square(x)
         channels = x.shape[1]
         total = np.zeros_like(squares)
-        for offset in range(-before, after + 1):
+        for offset in range(max(-before, 1 - channels), min(after, channels - 1) + 1):
             # total[:, c] += squares[:, c + offset]
             first, last = max(0, -offset), min(channels, channels - offset)
-            if first < last:
-                total[:, first:last] += squares[:, first + offset : last + offset]
+            total[:, first:last] += squares[:, first + offset : last + offset]
         np.divide(x, np.power(bias + total * x.dtype.type(alpha / size), x.dtype.type(beta)), y)
 
     return formula_kernel(write, in_place=True)

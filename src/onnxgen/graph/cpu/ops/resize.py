@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from onnxgen.errors import InvalidGraphError
+from onnxgen.errors import InvalidGraphError, KernelError
 from onnxgen.graph.cpu.half import widened
+from onnxgen.graph.cpu.indexing import checked_axes, integers
+from onnxgen.graph.cpu.memory import require_memory
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.cpu.resampling import NEAREST, POSITIONS, Stretch, cubic, taps, triangle
 from onnxgen.graph.ep.kernel import Kernel
@@ -126,13 +129,14 @@ def resize(node: NodeSpec) -> Kernel:
         scales: np.ndarray | None = None,
         sizes: np.ndarray | None = None,
     ) -> np.ndarray:
-        chosen = [axis % x.ndim for axis in axes] if axes is not None else list(range(x.ndim))
+        chosen = range(x.ndim) if axes is None else checked_axes(node, axes, x.ndim)
+        shape = [x.shape[axis] for axis in chosen]
         if scales is not None and scales.size:
-            stretches = [_by_scale(x.shape[axis], s) for axis, s in zip(chosen, scales, strict=True)]
+            stretches = _by_scales(node, shape, scales.tolist())
         elif sizes is not None:
-            stretches = _by_sizes([x.shape[axis] for axis in chosen], sizes.tolist(), policy)
+            stretches = _by_sizes(node, shape, integers(sizes), policy)
         else:
-            raise ValueError("Resize has neither scales nor sizes")
+            raise KernelError(f"{node}: has neither scales nor sizes")
         if resampling.positions == "tf_crop_and_resize" and roi is not None and roi.size:
             starts, ends = roi.astype(float).reshape(2, -1).tolist()
             stretches = [
@@ -140,22 +144,31 @@ def resize(node: NodeSpec) -> Kernel:
                 for s, start, end in zip(stretches, starts, ends, strict=True)
             ]
         by_axis = dict(zip(chosen, stretches, strict=True))
-        return resampling(
-            x, [by_axis.get(axis, Stretch(size, size, 1.0)) for axis, size in enumerate(x.shape)]
-        )
+        every = [by_axis.get(axis, Stretch(size, size, 1.0)) for axis, size in enumerate(x.shape)]
+        require_memory(node, (stretch.out for stretch in every), x.dtype)
+        return resampling(x, every)
 
     return Kernel(run)
 
 
-def _by_scale(size: int, scale: float) -> Stretch:
+def _by_scales(node: NodeSpec, shape: Sequence[int], scales: Sequence[float]) -> list[Stretch]:
+    if len(scales) != len(shape) or not all(0 < scale < math.inf for scale in scales):
+        raise KernelError(f"{node}: scales {list(scales)} need a positive number for each of {list(shape)}")
     # The product is float32 by the standard's shape inference: 10 * 0.7 is 7, not 6.999.
-    return Stretch(size, int(np.floor(np.float32(size) * np.float32(scale))), float(scale))
+    return [
+        Stretch(size, int(np.floor(np.float32(size) * np.float32(scale))), scale)
+        for size, scale in zip(shape, scales, strict=True)
+    ]
 
 
-def _by_sizes(shape: Sequence[int], sizes: Sequence[int], policy: str) -> list[Stretch]:
+def _by_sizes(node: NodeSpec, shape: Sequence[int], sizes: Sequence[int], policy: str) -> list[Stretch]:
+    if len(sizes) != len(shape) or min(sizes, default=0) < 0:
+        raise KernelError(
+            f"{node}: sizes {list(sizes)} need a number that is not negative for each of {list(shape)}"
+        )
     if policy not in ("stretch", "not_larger", "not_smaller"):
         raise InvalidGraphError(
-            f"Resize has keep_aspect_ratio_policy {policy!r}; known are stretch, not_larger, not_smaller"
+            f"{node} has keep_aspect_ratio_policy {policy!r}; known are stretch, not_larger, not_smaller"
         )
     ratios = [out / size if size else 1.0 for out, size in zip(sizes, shape, strict=True)]
     if policy == "stretch":
@@ -171,7 +184,7 @@ def resize_10(node: NodeSpec) -> Kernel:
     mode = _old_mode(node)
 
     def run(x: np.ndarray, scales: np.ndarray) -> np.ndarray:
-        return _old_resize(x, scales.tolist(), mode)
+        return _old_resize(node, x, scales.tolist(), mode)
 
     return Kernel(run)
 
@@ -180,14 +193,22 @@ def resize_10(node: NodeSpec) -> Kernel:
 def upsample_7(node: NodeSpec) -> Kernel:
     """Resample by the attribute ``scales``."""
     mode, scales = _old_mode(node), node.attr("scales")
-    return Kernel(partial(_old_resize, scales=scales, mode=mode))
+
+    def run(x: np.ndarray) -> np.ndarray:
+        return _old_resize(node, x, scales, mode)
+
+    return Kernel(run)
 
 
 @TABLE.operator("Upsample", 1)
 def upsample_1(node: NodeSpec) -> Kernel:
     """Resample the last two axes by ``height_scale`` and ``width_scale``."""
     mode, scales = _old_mode(node), (1.0, 1.0, node.attr("height_scale"), node.attr("width_scale"))
-    return Kernel(partial(_old_resize, scales=scales, mode=mode))
+
+    def run(x: np.ndarray) -> np.ndarray:
+        return _old_resize(node, x, scales, mode)
+
+    return Kernel(run)
 
 
 def _old_mode(node: NodeSpec) -> str:
@@ -197,6 +218,7 @@ def _old_mode(node: NodeSpec) -> str:
     return mode
 
 
-def _old_resize(x: np.ndarray, scales: Sequence[float], mode: str) -> np.ndarray:
-    stretches = [_by_scale(size, scale) for size, scale in zip(x.shape, scales, strict=True)]
+def _old_resize(node: NodeSpec, x: np.ndarray, scales: Sequence[float], mode: str) -> np.ndarray:
+    stretches = _by_scales(node, x.shape, scales)
+    require_memory(node, (stretch.out for stretch in stretches), x.dtype)
     return Resampling(mode=mode)(x, stretches)

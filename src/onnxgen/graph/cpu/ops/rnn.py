@@ -9,7 +9,7 @@ import numpy as np
 
 from onnxgen.graph.cpu.activation_functions import Activation
 from onnxgen.graph.cpu.half import widened
-from onnxgen.graph.cpu.recurrent import RecurrentSpec, State, Step, scan
+from onnxgen.graph.cpu.recurrent import RecurrentSpec, State, Step, require_fit, scan
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -21,7 +21,6 @@ TABLE = KernelTable()
 
 Project = Callable[[np.ndarray], np.ndarray]
 """``[..., features]`` times weights, ``[..., gates * hidden]``."""
-
 
 _USUAL: dict[Cell, tuple[str, ...]] = {
     "LSTM": ("sigmoid", "tanh", "tanh"),
@@ -106,6 +105,7 @@ def rnn(node: NodeSpec) -> Kernel:
         lengths: np.ndarray | None = None,
         initial_h: np.ndarray | None = None,
     ) -> np.ndarray | tuple[np.ndarray | None, ...]:
+        require_fit(node, spec, x, (w, r), b, lengths, (initial_h,), gates=1)
         if layer is not None and x.dtype != np.float64:
             return layer(x, w, r, b, lengths, (initial_h,))
         wide = widened(r)
@@ -144,6 +144,7 @@ def gru(node: NodeSpec) -> Kernel:
         lengths: np.ndarray | None = None,
         initial_h: np.ndarray | None = None,
     ) -> np.ndarray | tuple[np.ndarray | None, ...]:
+        require_fit(node, spec, x, (w, r), b, lengths, (initial_h,), gates=3)
         if layer is not None and x.dtype != np.float64:
             return layer(x, w, r, b, lengths, (initial_h,))
         wide, hidden = widened(r), r.shape[2]
@@ -169,8 +170,8 @@ def lstm(node: NodeSpec) -> Kernel:
     ) -> tuple[list[Project], list[Project], int]:
         return projections(w, biases), projections(r, None), r.shape[2]
 
-    run = lstm_runner(node)
-    layer = _Layer.of(node, RecurrentSpec.of(node, ("Sigmoid", "Tanh", "Tanh")), "LSTM")
+    run, spec = lstm_runner(node), RecurrentSpec.of(node, ("Sigmoid", "Tanh", "Tanh"))
+    layer = _Layer.of(node, spec, "LSTM")
 
     def call(
         x: np.ndarray,
@@ -182,6 +183,7 @@ def lstm(node: NodeSpec) -> Kernel:
         initial_c: np.ndarray | None = None,
         peepholes: np.ndarray | None = None,
     ) -> np.ndarray | tuple[np.ndarray | None, ...]:
+        require_fit(node, spec, x, (w, r), b, lengths, (initial_h, initial_c), gates=4)
         if layer is not None and peepholes is None and x.dtype != np.float64:
             return layer(x, w, r, b, lengths, (initial_h, initial_c))
         biases = None if b is None else widened(b).reshape(len(r), 2, -1).sum(1)

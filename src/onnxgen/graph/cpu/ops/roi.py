@@ -6,8 +6,10 @@ import math
 
 import numpy as np
 
-from onnxgen.errors import InvalidGraphError
+from onnxgen.errors import InvalidGraphError, KernelError
 from onnxgen.graph.cpu.half import widened
+from onnxgen.graph.cpu.indexing import checked_indices
+from onnxgen.graph.cpu.memory import require_memory
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -44,14 +46,20 @@ def _roi_align(node: NodeSpec, *, half_pixel: bool) -> Kernel:
 
     def run(x: np.ndarray, rois: np.ndarray, batch_indices: np.ndarray) -> np.ndarray:
         wide, regions = widened(x), widened(rois) * widened(rois).dtype.type(scale) - 0.5 * half_pixel
+        images = checked_indices(node, batch_indices, len(x), from_end=False)
+        if not np.isfinite(regions).all():
+            raise KernelError(f"{node}: regions have corners that are not finite")
+        require_memory(node, (len(rois), x.shape[1], *out), x.dtype)
         y = np.zeros((len(rois), x.shape[1], *out), x.dtype)
-        for target, (x1, y1, x2, y2), image in zip(y, regions.tolist(), batch_indices.tolist(), strict=True):
+        for target, (x1, y1, x2, y2), image in zip(y, regions.tolist(), images.tolist(), strict=True):
             sides = ((y1, y2 - y1), (x1, x2 - x1))
             if not half_pixel:
                 sides = tuple((start, max(length, 1.0)) for start, length in sides)
             grid = [ratio or math.ceil(length / n) for (_, length), n in zip(sides, out, strict=True)]
             if min(grid) <= 0:
                 continue
+            samples_of_corners = (2 * n * count for n, count in zip(out, grid, strict=True))
+            require_memory(node, (x.shape[1], *samples_of_corners), wide.dtype)
             (rows, tops), (columns, lefts) = (
                 _samples(start, length, n, count, size)
                 for (start, length), n, count, size in zip(sides, out, grid, x.shape[2:], strict=True)
@@ -83,9 +91,11 @@ def max_roi_pool(node: NodeSpec) -> Kernel:
     (height, width), scale = node.attr("pooled_shape"), node.attr("spatial_scale", 1.0)
 
     def run(x: np.ndarray, rois: np.ndarray) -> np.ndarray:
+        require_memory(node, (len(rois), x.shape[1], height, width), x.dtype)
+        images = checked_indices(node, rois[:, 0].astype(int), len(x), from_end=False)
         y = np.zeros((len(rois), x.shape[1], height, width), x.dtype)
         corners = np.floor(widened(rois)[:, 1:] * scale + 0.5).astype(int)  # half up, as C rounds these
-        for target, image, (x1, y1, x2, y2) in zip(y, rois[:, 0].astype(int), corners.tolist(), strict=True):
+        for target, image, (x1, y1, x2, y2) in zip(y, images, corners.tolist(), strict=True):
             rows = _cells(y1, y2, height, x.shape[2])
             columns = _cells(x1, x2, width, x.shape[3])
             for (i, (top, bottom)), (j, (left, right)) in (

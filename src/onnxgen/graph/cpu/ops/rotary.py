@@ -8,6 +8,7 @@ from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.arrays import function_kernel
 from onnxgen.graph.cpu.attention import from_heads, to_heads
 from onnxgen.graph.cpu.half import widened
+from onnxgen.graph.cpu.indexing import checked_indices
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.cpu.rotary import rotated
 from onnxgen.graph.ep.kernel import Kernel
@@ -32,7 +33,10 @@ def rotary_embedding(node: NodeSpec) -> Kernel:
         if cos.shape[-1] != half or sin.shape[-1] != half:
             raise KernelError(f"{node}: caches have {cos.shape[-1]} angles where {half} are rotated")
         cos_rows, sin_rows = (  # (batch, 1, seq, half)
-            widened(cache if positions is None else cache[positions])[:, None] for cache in (cos, sin)
+            widened(cache if positions is None else cache[checked_indices(node, positions, len(cache))])[
+                :, None
+            ]
+            for cache in (cos, sin)
         )
         y = rotated(heads, cos_rows, sin_rows, interleaved=interleaved)
         return (y if x.ndim == 4 else from_heads(y)).astype(x.dtype, copy=False)

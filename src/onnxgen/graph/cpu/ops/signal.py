@@ -5,13 +5,18 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.half import widened
+from onnxgen.graph.cpu.indexing import checked_axis, scalar
+from onnxgen.graph.cpu.memory import require_memory
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 from onnxgen.graph.ir.types import numpy_dtype
 
 TABLE = KernelTable()
+
+_COMPUTED = np.dtype(np.float64)
 
 
 def fourier(x: np.ndarray, length: int, axis: int, *, onesided: bool, inverse: bool) -> np.ndarray:
@@ -38,9 +43,12 @@ def fourier(x: np.ndarray, length: int, axis: int, *, onesided: bool, inverse: b
 
 def _dft(node: NodeSpec, x: np.ndarray, length: np.ndarray | None, axis: int) -> np.ndarray:
     onesided, inverse = bool(node.attr("onesided", 0)), bool(node.attr("inverse", 0))
-    axis %= x.ndim
+    axis = checked_axis(node, axis, x.ndim)
     size = 2 * (x.shape[axis] - 1) if onesided and inverse else x.shape[axis]
-    size = size if length is None else int(length.reshape(()))
+    size = size if length is None else scalar(node, length, "dft_length")
+    if size < 1 or axis == x.ndim - 1:
+        raise KernelError(f"{node}: no transform of length {size} along axis {axis} of {x.shape}")
+    require_memory(node, (*x.shape[:axis], size, *x.shape[axis + 1 : -1]), np.dtype(np.complex64))
     return fourier(x, size, axis, onesided=onesided, inverse=inverse)
 
 
@@ -59,7 +67,7 @@ def dft(node: NodeSpec) -> Kernel:
     """The discrete Fourier transform along the input ``axis``, by default the last before the parts of the numbers."""
 
     def run(x: np.ndarray, length: np.ndarray | None = None, axis: np.ndarray | None = None) -> np.ndarray:
-        return _dft(node, x, length, -2 if axis is None else int(axis.reshape(())))
+        return _dft(node, x, length, -2 if axis is None else scalar(node, axis, "axis"))
 
     return Kernel(run)
 
@@ -79,14 +87,21 @@ def stft(node: NodeSpec) -> Kernel:
         frame_length: np.ndarray | None = None,
     ) -> np.ndarray:
         if frame_length is not None:
-            length = int(frame_length.reshape(()))
+            length = scalar(node, frame_length, "frame_length")
         elif window is not None:
             length = len(window)
         else:
-            raise ValueError("STFT has neither a window nor a frame_length")
+            raise KernelError(f"{node}: has neither a window nor a frame_length")
+        step = scalar(node, frame_step, "frame_step")
         signal = signal[..., None] if signal.ndim == 2 else signal
+        if step < 1 or not 1 <= length <= signal.shape[1] or (window is not None and len(window) > length):
+            raise KernelError(
+                f"{node}: frames of {length}, {step} apart, do not fit a signal of {signal.shape[1]}"
+                + ("" if window is None else f" and a window of {len(window)}")
+            )
         frames = np.lib.stride_tricks.sliding_window_view(signal, length, axis=1)
-        frames = frames[:, :: int(frame_step.reshape(()))].swapaxes(2, 3)  # [batch, frames, length, 1 or 2]
+        frames = frames[:, ::step].swapaxes(2, 3)  # [batch, frames, length, 1 or 2]
+        require_memory(node, frames.shape, np.dtype(np.complex64))
         if window is not None:
             frames = frames[:, :, : len(window)] * window[:, None]
         return fourier(frames, length, 2, onesided=onesided, inverse=False).astype(signal.dtype, copy=False)
@@ -110,7 +125,10 @@ def window(node: NodeSpec) -> Kernel:
     periodic, dtype = bool(node.attr("periodic", 1)), _output_dtype(node)
 
     def run(size: np.ndarray) -> np.ndarray:
-        samples = int(size.reshape(()))
+        samples = scalar(node, size, "size")
+        if samples < 0:
+            raise KernelError(f"{node}: size {samples} is negative")
+        require_memory(node, (samples,), _COMPUTED)
         turn = 2 * np.pi * np.arange(samples) / max(1, samples if periodic else samples - 1)
         return (constant - first * np.cos(turn) + second * np.cos(2 * turn)).astype(dtype)
 
@@ -129,14 +147,23 @@ def mel_weight_matrix(node: NodeSpec) -> Kernel:
         lower_edge_hertz: np.ndarray,
         upper_edge_hertz: np.ndarray,
     ) -> np.ndarray:
-        bins, length = int(num_mel_bins.reshape(())), int(dft_length.reshape(()))
-        low, high = (
-            2595 * np.log10(1 + float(edge.reshape(())) / 700)
-            for edge in (lower_edge_hertz, upper_edge_hertz)
-        )
+        bins, length = scalar(node, num_mel_bins, "num_mel_bins"), scalar(node, dft_length, "dft_length")
+        rate = float(scalar(node, sample_rate, "sample_rate"))
+        if bins < 0 or length < 0 or rate <= 0:
+            raise KernelError(
+                f"{node}: {bins} bins of transforms of length {length} at {rate} Hz are no matrix"
+            )
+        require_memory(node, (length // 2 + 1, bins), _COMPUTED)
+        lowest, highest = (scalar(node, edge, "an edge") for edge in (lower_edge_hertz, upper_edge_hertz))
+        low, high = (2595 * np.log10(1 + edge / 700) for edge in (lowest, highest))
         mels = np.arange(bins + 2) * ((high - low) / (bins + 2)) + low
         hertz = 700 * (10 ** (mels / 2595) - 1)
-        edges = ((length + 1) * hertz // float(sample_rate.reshape(()))).astype(int)
+        places = (length + 1) * hertz // rate
+        if not (places >= 0).all() or not (places <= length // 2 + 1).all():
+            raise KernelError(
+                f"{node}: {lowest} to {highest} Hz lie outside of the frequencies of transforms of length {length} at {rate} Hz"
+            )
+        edges = places.astype(int)
         y = np.zeros((length // 2 + 1, bins))
         for column, (left, centre, right) in enumerate(zip(edges, edges[1:], edges[2:], strict=False)):
             if centre > left:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from onnxgen.graph.cpu.arrays import formula_kernel
+from onnxgen.graph.cpu.indexing import checked_axis
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.cpu.rowwise import has_rows, softmax_rows
 from onnxgen.graph.cpu.stepwise import HALVES, softmax_in_steps
@@ -71,7 +72,7 @@ def _register(op_type: str, along_axis: AlongAxis, own_types: frozenset[np.dtype
         def write(x: np.ndarray, y: np.ndarray) -> None:
             if not x.size:
                 return
-            rows = math.prod(x.shape[: axis + x.ndim if axis < 0 else axis])
+            rows = math.prod(x.shape[: axis if axis == x.ndim else checked_axis(node, axis, x.ndim)])
             along_axis(x.reshape(rows, -1), y.reshape(rows, -1), 1)
 
         return formula_kernel(write, in_place=True, own_types=own_types)

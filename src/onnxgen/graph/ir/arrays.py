@@ -104,7 +104,10 @@ def _fits(values: np.ndarray, target: np.dtype) -> bool:
 
 
 def _strings(array: np.ndarray, what: str) -> np.ndarray:
-    flat = [_text(item, what) for item in array.reshape(-1).tolist()]
+    items = array.reshape(-1).tolist()
+    if array.dtype == object and all(type(item) is str for item in items):
+        return array
+    flat = [_text(item, what) for item in items]
     result = np.empty(len(flat), dtype=object)
     result[:] = flat
     return result.reshape(array.shape)

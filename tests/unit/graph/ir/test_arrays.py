@@ -42,6 +42,13 @@ def test_byte_orders_and_subclasses_become_plain_arrays():
     assert host_array(np.float32(1), "x").shape == ()
 
 
+def test_objects_that_are_texts_already_are_not_copied():
+    texts = np.array([["a", "ä"]], object)
+    assert host_array(texts, "x") is texts
+    strange = np.array(["a", np.str_("ä")], object)
+    assert host_array(strange, "x") is not strange
+
+
 def test_texts_of_every_kind_become_objects():
     for value in (np.array("ä"), np.array("ä".encode()), np.str_("ä"), np.array("ä", object)):
         array = host_array(value, "x")

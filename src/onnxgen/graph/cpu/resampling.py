@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from onnxgen.graph.cpu.sampling import add_up
+from onnxgen.graph.cpu.team import share
+
 F32 = np.float32
+
+_ELEMENTS_OF_A_PART = 16384
+
+_ELEMENTS_PER_S = 1e9
+"""Neighbours that one thread adds up, roughly: to tell what is worth sharing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +106,31 @@ class Taps:
     weights: np.ndarray
 
     def apply(self, x: np.ndarray, axis: int) -> np.ndarray:
-        """Weighted sums of the neighbours along an axis of a float array."""
-        weights = self.weights.astype(x.dtype)
-        shape = (-1, *(1,) * (x.ndim - axis - 1))
-        total = x.take(self.indices[:, 0], axis) * weights[:, 0].reshape(shape)
-        for tap in range(1, weights.shape[1]):
-            total += x.take(self.indices[:, tap], axis) * weights[:, tap].reshape(shape)
-        return total
+        """Weighted sums of the neighbours along an axis of a float32 or float64 array."""
+        from onnxgen.graph.cpu.compiled.gathers import along_axis
+
+        out = len(self.indices)
+        y = np.empty((*x.shape[:axis], out, *x.shape[axis + 1 :]), x.dtype)
+        blocks = math.prod(x.shape[:axis])
+        if y.size == 0:
+            return y
+        weights = self.weights.astype(x.dtype, copy=False)
+        if y.size == blocks * out:
+            places = self.indices.astype(np.uint64).T
+            add_up(x.reshape(blocks, -1), places, weights.T, y.reshape(blocks, out))
+            return y
+        each = max(1, _ELEMENTS_OF_A_PART * blocks // (y.size * self.indices.shape[1]))
+        share(
+            along_axis(x.dtype),
+            np.ascontiguousarray(x).reshape(blocks, x.shape[axis], -1),
+            self.indices.astype(np.int64, copy=False),
+            weights,
+            y.reshape(blocks, out, -1),
+            each,
+            parts=-(-blocks // each),
+            seconds=y.size * self.indices.shape[1] / _ELEMENTS_PER_S,
+        )
+        return y
 
 
 def taps(

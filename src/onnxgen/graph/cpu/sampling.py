@@ -7,6 +7,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from onnxgen.graph.cpu.team import share
+
+_ELEMENTS_PER_S = 1e9
+"""Neighbours that one thread adds up, roughly: to tell what is worth sharing."""
+
+_NEIGHBOURS_OF_A_PART = 16384
+
 Boundary = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray | None]]
 """From integer positions along an axis and its size to indices inside, and where elements count (None: all)."""
 
@@ -29,21 +36,49 @@ def gather(
     Returns:
         ``[channels, points]``.
     """
-    flat = image.reshape(image.shape[0], -1)
-    total = np.zeros((image.shape[0], neighbours[0][0].shape[1]), image.dtype)
+    channels, points = image.shape[0], neighbours[0][0].shape[1]
+    y = np.empty((channels, points), image.dtype)
+    if y.size == 0:
+        return y
     inside = [boundary(index, size) for (index, _), size in zip(neighbours, image.shape[1:], strict=True)]
-    for taps in itertools.product(*(range(index.shape[0]) for index, _ in neighbours)):
-        place = np.zeros(total.shape[1], np.intp)
-        weight = np.ones(total.shape[1], image.dtype)
+    combinations = list(itertools.product(*(range(index.shape[0]) for index, _ in neighbours)))
+    places = np.zeros((len(combinations), points), np.int64)
+    factors = np.ones((len(combinations), points), image.dtype)
+    for taps, place, factor in zip(combinations, places, factors, strict=True):
         for tap, size, (index, counts), (_, weights) in zip(
             taps, image.shape[1:], inside, neighbours, strict=True
         ):
-            place = place * size + index[tap]
-            weight = weight * weights[tap]
+            place *= size
+            place += index[tap]
+            factor *= weights[tap]
             if counts is not None:
-                weight = np.where(counts[tap], weight, 0)
-        total += flat[:, place] * weight
-    return total
+                factor[~counts[tap]] = 0
+    add_up(image.reshape(channels, -1), places.view(np.uint64), factors, y)
+    return y
+
+
+def add_up(x: np.ndarray, places: np.ndarray, weights: np.ndarray, y: np.ndarray) -> None:
+    """``y[c, p] = sum(weights[t, p] * x[c, places[t, p]] over t)``.
+
+    Args:
+        x: float32 or float64 ``[channels, size]``.
+        places: uint64 ``[taps, points]``, all inside.
+        weights: Of the type of ``x``, ``[taps, points]``.
+        y: Of the type of ``x``, ``[channels, points]``, C-contiguous.
+    """
+    from onnxgen.graph.cpu.compiled.gathers import at_points
+
+    if y.size == 0:
+        return
+    each = max(1, _NEIGHBOURS_OF_A_PART // places.size)
+    share(
+        at_points(x.dtype),
+        *(np.ascontiguousarray(array) for array in (x, places, weights)),
+        y,
+        each,
+        parts=-(-len(x) // each),
+        seconds=len(x) * places.size / _ELEMENTS_PER_S,
+    )
 
 
 def linear_neighbours(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

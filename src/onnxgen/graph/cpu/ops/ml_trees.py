@@ -24,7 +24,11 @@ TABLE = KernelTable()
 
 @TABLE.operator("TreeEnsemble", 5, domain=ML)
 def tree_ensemble(node: NodeSpec) -> Kernel:
-    """Regression with leaves apart from inner nodes, and tests of set membership."""
+    """Regression with leaves apart from inner nodes, and tests of set membership.
+
+    As the standard has it: ONNX Runtime exchanges the numbers of SOFTMAX and LOGISTIC, and takes 0.5 for a member of
+    {0, 70}.
+    """
     forest = _forest_of_leaves(node)
     aggregate = AGGREGATES[node.attr("aggregate_function", 1)]
     transform = TRANSFORMS[node.attr("post_transform", 0)]

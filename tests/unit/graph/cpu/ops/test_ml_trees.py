@@ -6,7 +6,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from kernel_runs import assert_same, kernel_of, node_spec, run_cpu, run_ort, run_reference
+from kernel_runs import assert_same, fresh_rng, kernel_of, node_spec, run_cpu, run_ort, run_reference
 from onnxgen.errors import InvalidGraphError, KernelError
 
 ML = "ai.onnx.ml"
@@ -316,6 +316,52 @@ def test_sets_of_members(dtype):
     got = run_cpu("TreeEnsemble", x, domain=ML, opset=5, **options)
     assert got.ravel().tolist() == [1, 10, 100, 1000, 1, 1000]
     assert_same(got, run_reference("TreeEnsemble", x, domain=ML, opset=5, **options))
+
+
+def leafy(rng, targets, depth):
+    """A random tree of version 5 whose nodes have all kinds of comparisons."""
+    tree, members = defaultdict(list), {}
+
+    def grow(left):
+        at = len(tree["nodes_featureids"])
+        for name in ("featureids", "modes", "splits", "missing_value_tracks_true"):
+            tree[f"nodes_{name}"].append(
+                int(rng.integers({"featureids": FEATURES, "modes": 7, "splits": 4}.get(name, 2)))
+            )
+        for side in ("true", "false"):
+            tree[f"nodes_{side}nodeids"].append(0)
+            tree[f"nodes_{side}leafs"].append(int(left == 0 or rng.random() < 0.2))
+        if tree["nodes_modes"][at] == 6:
+            members[at] = rng.integers(0, 9, 3)
+        for side in ("true", "false"):
+            if tree[f"nodes_{side}leafs"][at]:
+                tree[f"nodes_{side}nodeids"][at] = len(tree["leaf_targetids"])
+                tree["leaf_targetids"].append(int(rng.integers(targets)))
+                tree["leaf_weights"].append(rng.standard_normal())
+            else:
+                tree[f"nodes_{side}nodeids"][at] = grow(left - 1)
+        return at
+
+    tree["tree_roots"] = [grow(depth), grow(depth)]
+    tree["membership_values"] = [value for at in sorted(members) for value in (*members[at], np.nan)]
+    return tree
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("aggregate", range(4))
+@pytest.mark.parametrize("targets", [1, 3])
+def test_version_5_is_the_runtimes(dtype, aggregate, targets):
+    rng = fresh_rng()
+    tree = leafy(rng, targets, DEPTH) | {"n_targets": targets, "aggregate_function": aggregate}
+    tree["nodes_modes"] = np.array(tree["nodes_modes"], np.uint8)
+    for name in ("nodes_splits", "leaf_weights", "membership_values"):
+        tree[name] = np.array(tree[name], dtype)
+    if not tree["membership_values"].size:
+        del tree["membership_values"]
+    x = rng.integers(0, 9, (40, FEATURES)).astype(dtype)
+    x[rng.random(x.shape) < 0.1] = np.nan
+    got, want = (run("TreeEnsemble", x, domain=ML, opset=5, **tree) for run in (run_cpu, run_ort))
+    assert_same(got, want)
 
 
 def small(**changes):

@@ -5,7 +5,13 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
+from onnxgen.graph.cpu.team import share
 from onnxgen.graph.ir.types import is_ml_dtype
+
+_BYTES = frozenset({np.dtype(np.int8), np.dtype(np.uint8)})
+
+_ELEMENTS_PER_S = 3e9
+"""That one thread quantizes to bytes, roughly: to tell what is worth sharing."""
 
 _FLOATS = {
     np.dtype(getattr(ml_dtypes, name))
@@ -66,6 +72,9 @@ def quantize(
     """
     kind = precision or scale.dtype
     low, high = limits(dtype)
+    one_scale = scale.size == 1 and (zero_point is None or zero_point.size == 1)
+    if one_scale and dtype in _BYTES and x.dtype == kind == np.float32:
+        return _quantized_bytes(x, scale, zero_point, dtype)
     with np.errstate(all="ignore"):
         ratio = x.astype(kind, copy=False) / scale.astype(kind, copy=False)
         wide = np.asarray(ratio).astype(np.float64 if kind == np.float64 else np.float32, copy=False)
@@ -76,6 +85,25 @@ def quantize(
         if saturate or not is_float(dtype):
             np.clip(wide, low, high, out=wide)
         return wide.astype(dtype)
+
+
+def _quantized_bytes(
+    x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray | None, dtype: np.dtype
+) -> np.ndarray:
+    from onnxgen.graph.cpu.compiled.quantizing import PART, quantizing
+
+    y = np.empty(x.shape, dtype)
+    share(
+        quantizing(dtype),
+        np.ascontiguousarray(x).reshape(-1),
+        np.float32(scale.reshape(())),
+        np.float32(0 if zero_point is None else zero_point.reshape(())),
+        *map(np.float32, limits(dtype)),
+        y.reshape(-1),
+        parts=-(-x.size // PART),
+        seconds=x.size / _ELEMENTS_PER_S,
+    )
+    return y
 
 
 def dequantize(

@@ -98,6 +98,27 @@ def cubic(distance: np.ndarray, a: float) -> np.ndarray:
     return np.where(d <= 1, near, np.where(d < 2, far, 0))
 
 
+def picked(x: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray:
+    """``x.take(index, axis)`` for an index that lies inside."""
+    if axis != x.ndim - 1 or x.dtype.itemsize not in (1, 2, 4, 8):
+        return x.take(index, axis)
+    from onnxgen.graph.cpu.compiled.gathers import pick
+
+    y = np.empty((*x.shape[:-1], len(index)), x.dtype)
+    bits, rows = np.dtype(f"u{x.dtype.itemsize}"), math.prod(x.shape[:-1])
+    each = max(1, _ELEMENTS_OF_A_PART // max(1, len(index)))
+    share(
+        pick(bits),
+        np.ascontiguousarray(x).reshape(rows, -1).view(bits),
+        index.astype(np.uint64),
+        y.reshape(rows, -1).view(bits),
+        each,
+        parts=-(-rows // each),
+        seconds=y.size / _ELEMENTS_PER_S,
+    )
+    return y
+
+
 @dataclass(frozen=True, slots=True)
 class Taps:
     """Neighbours of each output along one axis: ``indices`` and ``weights``, both ``[out, taps]``."""

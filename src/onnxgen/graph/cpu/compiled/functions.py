@@ -87,24 +87,55 @@ def erf(x: Any) -> Any:
 
 
 @inline
-def gelu(x: Any, _alpha: Any) -> Any:
+def gelu(x: Any, _alpha: Any, _beta: Any) -> Any:
     """``x / 2 * (1 + erf(x / sqrt(2)))``."""
     return _HALF * x * (_ONE + erf(x * _ROOT_HALF))
 
 
 @inline
-def gelu_tanh(x: Any, _alpha: Any) -> Any:
+def gelu_tanh(x: Any, _alpha: Any, _beta: Any) -> Any:
     """The approximation of `gelu` by tanh."""
     return _HALF * x * (_ONE + tanh(_ROOT_2_PI * (x + _CUBIC * x * x * x)))
 
 
 @inline
-def logistic(x: Any, _alpha: Any) -> Any:
+def logistic(x: Any, _alpha: Any, _beta: Any) -> Any:
     """`sigmoid`."""
     return sigmoid(x)
 
 
 @inline
-def swish(x: Any, alpha: Any) -> Any:
+def swish(x: Any, alpha: Any, _beta: Any) -> Any:
     """``x * sigmoid(alpha * x)``."""
     return x * sigmoid(alpha * x)
+
+
+@inline
+def relu(x: Any, _alpha: Any, _beta: Any) -> Any:
+    """``max(x, 0)``."""
+    return _F(0) if x < _F(0) else x
+
+
+@inline
+def leaky_relu(x: Any, alpha: Any, _beta: Any) -> Any:
+    """``x``, times ``alpha`` below 0."""
+    return x * alpha if x < _F(0) else x
+
+
+@inline
+def between(x: Any, alpha: Any, beta: Any) -> Any:
+    """``x`` between two limits; the upper one wins where they cross."""
+    y = alpha if x < alpha else x
+    return beta if y > beta else y
+
+
+@inline
+def hard_sigmoid(x: Any, alpha: Any, beta: Any) -> Any:
+    """``alpha * x + beta`` between 0 and 1."""
+    return between(alpha * x + beta, _F(0), _ONE)
+
+
+@inline
+def hard_swish(x: Any, alpha: Any, beta: Any) -> Any:
+    """``x * hard_sigmoid(x)``."""
+    return x * hard_sigmoid(x, alpha, beta)

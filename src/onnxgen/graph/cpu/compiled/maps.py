@@ -16,7 +16,17 @@ from onnxgen.graph.cpu.compiled import functions
 from onnxgen.graph.cpu.compiled.function import address, compiled, given, written
 from onnxgen.graph.cpu.compiled.primitives import claim
 
-Function = Literal["gelu", "gelu_tanh", "logistic", "swish"]
+Function = Literal[
+    "gelu",
+    "gelu_tanh",
+    "logistic",
+    "swish",
+    "relu",
+    "leaky_relu",
+    "between",
+    "hard_sigmoid",
+    "hard_swish",
+]
 
 PART = 16384
 """Elements of a part."""
@@ -29,15 +39,22 @@ _FLOAT = np.dtype(np.float32)
 
 @cache
 def mapping(name: Function) -> Callable[..., None]:
-    """``map(x, y, alpha, parts, claims)``: float32 ``[size]`` both, which may be the same memory."""
+    """``map(x, y, alpha, beta, parts, claims)``: float32 ``[size]`` both, which may be the same memory."""
     return compiled(
         _loop(getattr(functions, name)),
-        [given(_FLOAT, 1), written(_FLOAT, 1), types.float32, types.intp, written(np.int64, 1)],
+        [
+            given(_FLOAT, 1),
+            written(_FLOAT, 1),
+            types.float32,
+            types.float32,
+            types.intp,
+            written(np.int64, 1),
+        ],
     )
 
 
-def _loop(function: Callable[[Any, Any], Any]) -> Callable[..., None]:
-    def apply(x: Any, y: Any, alpha: Any, parts: int, claims: Any) -> None:
+def _loop(function: Callable[[Any, Any, Any], Any]) -> Callable[..., None]:
+    def apply(x: Any, y: Any, alpha: Any, beta: Any, parts: int, claims: Any) -> None:
         piece = np.empty(_PIECE, np.float32)
         while True:
             part = claim(address(claims))
@@ -49,6 +66,6 @@ def _loop(function: Callable[[Any, Any], Any]) -> Callable[..., None]:
                 for i in range(source.size):
                     piece[i] = source[i]
                 for i in range(target.size):
-                    target[i] = function(piece[i], alpha)
+                    target[i] = function(piece[i], alpha, beta)
 
     return apply

@@ -22,6 +22,9 @@ TABLE = KernelTable()
 
 def relu(x: np.ndarray, y: np.ndarray) -> None:
     """``max(x, 0)``, and NaN stays NaN; ``y`` may be ``x``."""
+    if x.dtype == np.float32:
+        mapped("relu", x, y)
+        return
     np.maximum(x, x.dtype.type(0), out=y)
 
 
@@ -97,6 +100,9 @@ def elu(x: np.ndarray, y: np.ndarray, alpha: float, gamma: float = 1.0, rate: fl
 
 def leaky_relu(x: np.ndarray, y: np.ndarray, slope: float | np.ndarray) -> None:
     """``x`` where ``x >= 0``, else ``slope * x``; ``y`` must not be ``x``."""
+    if x.dtype == np.float32 and isinstance(slope, float):
+        mapped("leaky_relu", x, y, alpha=slope)
+        return
     if isinstance(slope, float) and 0 <= slope <= 1:
         np.multiply(x, slope, y)
         np.maximum(x, y, out=y)
@@ -108,6 +114,9 @@ def leaky_relu(x: np.ndarray, y: np.ndarray, slope: float | np.ndarray) -> None:
 
 def hard_sigmoid(x: np.ndarray, y: np.ndarray, alpha: float, beta: float) -> None:
     """``alpha * x + beta`` between 0 and 1; ``y`` may be ``x``."""
+    if x.dtype == np.float32:
+        mapped("hard_sigmoid", x, y, alpha=alpha, beta=beta)
+        return
     np.multiply(x, alpha, y)
     np.add(y, beta, y)
     np.clip(y, 0, 1, y)
@@ -115,6 +124,9 @@ def hard_sigmoid(x: np.ndarray, y: np.ndarray, alpha: float, beta: float) -> Non
 
 def hard_swish(x: np.ndarray, y: np.ndarray) -> None:
     """``x * hard_sigmoid(x)`` with slope 1/6; ``y`` must not be ``x``."""
+    if x.dtype == np.float32:
+        mapped("hard_swish", x, y, alpha=1 / 6, beta=0.5)
+        return
     hard_sigmoid(x, y, 1 / 6, 0.5)
     np.multiply(y, x, y)
 
@@ -245,6 +257,10 @@ def clip(node: NodeSpec) -> Kernel:
         *limits, y = limits_and_y
         low, high = [*limits, None, None][:2]
         assert y is not None
+        if x.dtype == np.float32:
+            alpha = -np.inf if low is None else float(low.reshape(()))
+            mapped("between", x, y, alpha=alpha, beta=np.inf if high is None else float(high.reshape(())))
+            return
         bounded = x if low is None else np.maximum(x, low, out=y)
         if high is not None:
             np.minimum(bounded, high, out=y)
@@ -260,6 +276,10 @@ def clip_before_11(node: NodeSpec) -> Kernel:
     low, high = node.attr("min"), node.attr("max")
 
     def write(x: np.ndarray, y: np.ndarray) -> None:
+        if x.dtype == np.float32:
+            alpha, beta = -np.inf if low is None else low, np.inf if high is None else high
+            mapped("between", x, y, alpha=alpha, beta=beta)
+            return
         bounded = x if low is None else np.maximum(x, x.dtype.type(low), out=y)
         if high is not None:
             np.minimum(bounded, x.dtype.type(high), out=y)

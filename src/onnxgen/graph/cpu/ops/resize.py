@@ -14,7 +14,7 @@ from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.indexing import checked_axes, integers
 from onnxgen.graph.cpu.memory import require_memory
 from onnxgen.graph.cpu.registry import KernelTable
-from onnxgen.graph.cpu.resampling import NEAREST, POSITIONS, Stretch, cubic, taps, triangle
+from onnxgen.graph.cpu.resampling import NEAREST, POSITIONS, Stretch, cubic, picked, taps, triangle
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 
@@ -79,13 +79,15 @@ class Resampling:
         self, x: np.ndarray, positions: Sequence[np.ndarray], stretches: Sequence[Stretch]
     ) -> np.ndarray:
         y = x
-        for axis, place in enumerate(positions):
+        for axis, place in reversed(
+            list(enumerate(positions))
+        ):  # single elements move in the smallest tensor
             nearest = (
                 NEAREST[self.nearest](place) if self.nearest in NEAREST else _simple(place, stretches[axis])
             )
             index = np.clip(nearest, 0, x.shape[axis] - 1).astype(np.intp)
             if not np.array_equal(index, np.arange(x.shape[axis])):
-                y = y.take(index, axis)
+                y = picked(y, index, axis)
         return y.copy() if y is x else y
 
     def _smooth(

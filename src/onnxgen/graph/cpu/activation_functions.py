@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 
 import numpy as np
 
@@ -85,14 +86,17 @@ _ACTIVATIONS: dict[str, tuple[Callable[..., np.ndarray], tuple[float, ...]]] = {
 }
 
 
-def activation(node: NodeSpec, name: str, params: Sequence[float] = ()) -> Activation:
-    """The function of that name, in any case, with its parameters bound; missing ones have their defaults.
+def activation(node: NodeSpec, name: str, params: Sequence[float | None] = ()) -> Activation:
+    """The function of that name, in any case, with its parameters bound; missing ones and None have their defaults.
 
     Raises:
         InvalidGraphError: for an unknown name.
     """
     function, defaults = _found(node, name)
-    bound = (*params, *defaults[len(params) :])[: len(defaults)]
+    bound = tuple(
+        default if given is None else given
+        for given, default in zip_longest(params[: len(defaults)], defaults)
+    )
     if not bound:
         return function
     return lambda x: function(x, *map(x.dtype.type, bound))
@@ -121,8 +125,6 @@ def fused_activation(node: NodeSpec) -> Activation:
     name = node.attr("activation", "")
     if not name:
         return np.asarray
-    params = node.attr("activation_params") or tuple(
-        node.attr(key) for key in ("activation_alpha", "activation_beta") if node.attr(key) is not None
-    )
+    params = node.attr("activation_params") or (node.attr("activation_alpha"), node.attr("activation_beta"))
     function = activation(node, name, params)
     return lambda x: np.asarray(function(widened(x))).astype(x.dtype, copy=False)

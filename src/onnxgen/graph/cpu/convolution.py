@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.windows import Axis, out_shape, padded, windows
 
 _BLOCK_BYTES = 4 << 20
@@ -18,9 +19,8 @@ def convolve(
 ) -> np.ndarray:
     """Correlate ``x [batch, in, *size]`` with ``w [out, in / group, *kernel]`` into ``[batch, out, *axes.out]``.
 
-    All arrays have one float type; ``out`` is C-contiguous.
+    All arrays have one float type and fit (`require_fit`); ``out`` is C-contiguous.
     """
-    require_fit(x, w, group)
     batch, channels = x.shape[:2]
     spatial = out_shape(axes)
     y = np.empty((batch, w.shape[0], *spatial), x.dtype) if out is None else out
@@ -45,24 +45,31 @@ def convolve(
     return y
 
 
-def require_fit(x: np.ndarray, w: np.ndarray, group: int) -> None:
-    """Check the channels of ``x [batch, in, ...]`` and ``w [out, in / group, ...]``.
+def require_fit(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, group: int) -> None:
+    """Check the channels of ``x [batch, in, ...]``, ``w [out, in / group, ...]`` and ``b [out]``.
 
     Raises:
-        ValueError: they do not fit.
+        KernelError: they do not fit.
     """
-    if x.shape[1] != w.shape[1] * group or w.shape[0] % group:
-        raise ValueError(f"weights {w.shape} in {group} groups do not fit {x.shape[1]} input channels")
+    if group < 1 or x.shape[1] != w.shape[1] * group or w.shape[0] % group:
+        raise KernelError(f"weights {w.shape} in {group} groups do not fit {x.shape[1]} input channels")
+    _require_bias(b, w.shape[0])
 
 
-def require_transposed_fit(x: np.ndarray, w: np.ndarray, group: int) -> None:
-    """Check the channels of ``x [batch, in, ...]`` and ``w [in, out / group, ...]``.
+def require_transposed_fit(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, group: int) -> None:
+    """Check the channels of ``x [batch, in, ...]``, ``w [in, out / group, ...]`` and ``b [out]``.
 
     Raises:
-        ValueError: they do not fit.
+        KernelError: they do not fit.
     """
-    if x.shape[1] != w.shape[0] or x.shape[1] % group:
-        raise ValueError(f"weights {w.shape} in {group} groups do not fit {x.shape[1]} input channels")
+    if group < 1 or x.shape[1] != w.shape[0] or x.shape[1] % group:
+        raise KernelError(f"weights {w.shape} in {group} groups do not fit {x.shape[1]} input channels")
+    _require_bias(b, w.shape[1] * group)
+
+
+def _require_bias(b: np.ndarray | None, channels: int) -> None:
+    if b is not None and b.shape != (channels,):
+        raise KernelError(f"bias {b.shape} does not fit {channels} output channels")
 
 
 def scatter(columns: np.ndarray, y: np.ndarray, axes: Sequence[Axis]) -> None:
@@ -79,7 +86,6 @@ def convolve_transposed(x: np.ndarray, w: np.ndarray, axes: Sequence[Axis], *, g
 
     ``axes`` are those of the convolution that this one transposes: its input is our output.
     """
-    require_transposed_fit(x, w, group)
     batch, channels = x.shape[:2]
     per_group, kernel = w.shape[1], w.shape[2:]
     y = np.zeros((batch, group, per_group, *(axis.size for axis in axes)), x.dtype)

@@ -9,6 +9,7 @@ import numpy as np
 
 from onnxgen.errors import InvalidGraphError, KernelError
 from onnxgen.graph.cpu.activation_functions import Activation, activation, num_params
+from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.ep.node import NodeSpec
 
 State = tuple[np.ndarray, ...]
@@ -16,6 +17,10 @@ State = tuple[np.ndarray, ...]
 
 Step = Callable[[np.ndarray, State], State]
 """From the projected input of one step ``[batch, gates * hidden]`` and the state to the new state."""
+
+
+Project = Callable[[np.ndarray], np.ndarray]
+"""``[..., features]`` times weights, ``[..., gates * hidden]``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,3 +151,72 @@ def scan(
         y[t] = np.where(active, new[0], 0)
         state = tuple(np.where(active, after, before) for after, before in zip(new, state, strict=True))
     return y, state
+
+
+def projections(w: np.ndarray, biases: np.ndarray | None) -> list[Project]:
+    """For each direction the product with ``w [directions, rows, features]`` transposed, plus a bias."""
+    wide = widened(w)
+
+    def project(d: int) -> Project:
+        matrix, bias = wide[d].T, 0 if biases is None else biases[d]
+
+        def apply(x: np.ndarray) -> np.ndarray:
+            return x @ matrix + bias
+
+        return apply
+
+    return [project(d) for d in range(len(wide))]
+
+
+def run_directions(
+    node: NodeSpec,
+    spec: RecurrentSpec,
+    x: np.ndarray,
+    inputs: list[Project],
+    steps: list[Step],
+    lengths: np.ndarray | None,
+    initial: tuple[np.ndarray | None, ...],
+    hidden: int,
+) -> np.ndarray | tuple[np.ndarray | None, ...]:
+    """Run each direction; ``Y``, ``Y_h`` and, with a second state, ``Y_c``, as many as the node names."""
+    sequence = batch_second(spec, widened(x))  # [steps, batch, features]
+    count, batch = sequence.shape[:2]
+    if lengths is not None and (lengths >= count).all():
+        lengths = None
+    outputs: list[np.ndarray] = []
+    finals: list[State] = []
+    for d, reverse in enumerate(spec.reverse):
+        projected = inputs[d](sequence.reshape(count * batch, -1)).reshape(count, batch, -1)
+        state = tuple(
+            np.zeros((batch, hidden), sequence.dtype)
+            if first is None
+            else batch_second(spec, widened(first))[d]
+            for first in initial
+        )
+        y, final = scan(projected, state, steps[d], lengths=lengths, reverse=reverse)
+        outputs.append(y)
+        finals.append(final)
+    results = [np.stack(outputs, 1)]  # [steps, directions, batch, hidden]
+    results += [np.stack(states) for states in zip(*finals, strict=True)]  # [directions, batch, hidden]
+    return wanted_outputs(node, spec, results, x.dtype)
+
+
+def batch_second(spec: RecurrentSpec, x: np.ndarray) -> np.ndarray:
+    """``x`` with the batch as its second axis; a view."""
+    return x.swapaxes(0, 1) if spec.batch_first else x
+
+
+def wanted_outputs(
+    node: NodeSpec, spec: RecurrentSpec, results: list[np.ndarray], dtype: np.dtype
+) -> np.ndarray | tuple[np.ndarray | None, ...]:
+    """The outputs that the node has, of ``Y [steps, directions, batch, hidden]`` and the last states."""
+    if spec.batch_first:
+        results = [results[0].transpose(2, 0, 1, 3), *(state.swapaxes(0, 1) for state in results[1:])]
+    wanted = tuple(
+        np.ascontiguousarray(value).astype(dtype, copy=False) if node.wants_output(index) else None
+        for index, value in enumerate(results[: len(node.outputs)])
+    )
+    if len(wanted) == 1:
+        assert wanted[0] is not None
+        return wanted[0]
+    return wanted

@@ -21,20 +21,29 @@ _ELEMENTS_OF_A_PART = 20_000
 
 _NONE = np.zeros((0, 0), np.float32)
 
+_BEGIN: dict[Kind, np.ndarray] = {
+    "sum": np.zeros(1, np.float32),
+    "max": np.full(1, -np.inf, np.float32),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Where the elements of a window lie once a plane is laid out; see `compiled.planes`.
 
     Attributes:
+        table: The axes as numbers; see `tiled_convolution.axis_table`.
         phases: int64 ``[phases, 3]``.
         sizes: Of a phase, int64 ``[3]``.
         offsets: Of the window's elements, int64 ``[elements]``.
+        ones: Weights for plain sums, float32 ``[1, elements]``.
     """
 
+    table: np.ndarray
     phases: np.ndarray
     sizes: np.ndarray
     offsets: np.ndarray
+    ones: np.ndarray
 
     @classmethod
     @lru_cache(maxsize=1024)
@@ -51,7 +60,8 @@ class Layout:
                 phases.append(phase)
             z, y, x = (d // a.stride for d, a in zip(away, all_axes, strict=True))
             offsets.append(((phases.index(phase) * sizes[0] + z) * sizes[1] + y) * sizes[2] + x)
-        return cls(*(np.array(values, np.int64) for values in (phases, sizes, offsets)))
+        numbers = (np.array(values, np.int64) for values in (phases, sizes, offsets))
+        return cls(axis_table(axes), *numbers, np.ones((1, len(offsets)), np.float32))
 
 
 def can_slide(dtype: np.dtype, axes: Sequence[Axis], *, most_elements: int) -> bool:
@@ -86,14 +96,11 @@ def slide(
     """
     if y.size == 0:
         return
-    table, layout = axis_table(tuple(axes)), Layout.of(tuple(axes))
+    layout = Layout.of(tuple(axes))
     elements = len(layout.offsets)
     planes, outs = x.shape[0] * x.shape[1], y.shape[0] * y.shape[1]
-    if w is None:
-        w = np.ones((1, elements), np.float32)
-    begin = bias
-    if begin is None:
-        begin = np.full(1, 0 if kind == "sum" else -np.inf, np.float32)
+    w = layout.ones if w is None else w
+    begin = _BEGIN[kind] if bias is None else bias
     channels = y.shape[1]
     if channels % x.shape[1] or w.shape not in ((1, elements), (channels, elements)):
         raise ValueError(
@@ -110,7 +117,7 @@ def slide(
         _for_each_image(begin, x.shape[0]),
         _NONE if divisors is None else divisors,
         y.reshape(outs, -1),
-        table,
+        layout.table,
         layout.phases,
         layout.sizes,
         layout.offsets,

@@ -51,6 +51,31 @@ class PackedWeights:
         return cls(w.shape[1], rows, tiles, padded)
 
 
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """What axes mean for the loops.
+
+    Attributes:
+        table: The axes as numbers; see `axis_table`.
+        out: Spatial sizes of the output.
+        columns: Their product.
+        elements: Of a window.
+    """
+
+    table: np.ndarray
+    out: tuple[int, ...]
+    columns: int
+    elements: int
+
+    @classmethod
+    @lru_cache(maxsize=1024)
+    def of(cls, axes: tuple[Axis, ...]) -> Geometry:
+        """The geometry of those axes."""
+        out = out_shape(axes)
+        elements = math.prod(axis.kernel for axis in axes)
+        return cls(axis_table(_joined(axes)), out, math.prod(out), elements)
+
+
 def convolve_tiles(
     x: np.ndarray, weights: PackedWeights, axes: Sequence[Axis], out: np.ndarray | None = None
 ) -> np.ndarray:
@@ -59,44 +84,42 @@ def convolve_tiles(
     Raises:
         ValueError: channels or windows are not those of the weights.
     """
-    groups = len(weights.tiles)
-    depth = x.shape[1] // groups * math.prod(axis.kernel for axis in axes)
-    if x.shape[1] != weights.channels * groups or depth != weights.tiles.shape[2]:
+    groups, _, depth, _ = weights.tiles.shape
+    geometry = Geometry.of(tuple(axes))
+    batch, channels = x.shape[:2]
+    if channels != weights.channels * groups or depth != weights.channels * geometry.elements:
         raise ValueError(
-            f"weights of {groups} groups, {weights.channels} channels and {weights.tiles.shape[2]} elements do not fit "
-            f"{x.shape[1]} channels and windows of {[axis.kernel for axis in axes]}"
+            f"weights of {groups} groups, {weights.channels} channels and {depth} elements do not fit {channels} channels "
+            f"and windows of {geometry.elements} elements"
         )
-    batch = x.shape[0]
-    y = np.empty((batch, weights.rows * groups, *out_shape(axes)), np.float32) if out is None else out
+    y = np.empty((batch, weights.rows * groups, *geometry.out), np.float32) if out is None else out
     if y.size == 0:
         return y
-    images, columns = batch * groups, math.prod(out_shape(axes))
-    seconds = 2 * y.size * weights.tiles.shape[2] / _OPERATIONS_PER_S
-    blocks = -(-columns // (tile_shape().columns * BLOCK_PANELS))
-    row_blocks = _row_blocks(weights.tiles.shape[1], images * blocks, seconds)
+    images = batch * groups
+    blocks = -(-geometry.columns // (tile_shape().columns * BLOCK_PANELS))
+    row_blocks = _row_blocks(weights.tiles.shape[1], images * blocks)
     share(
         convolution(),
         np.ascontiguousarray(x).reshape(images, weights.channels, -1),
         weights.tiles,
         weights.bias,
-        y.reshape(images, weights.rows, columns),
-        axis_table(_joined(tuple(axes))),
+        y.reshape(images, weights.rows, geometry.columns),
+        geometry.table,
         blocks,
         row_blocks,
         parts=images * blocks * row_blocks,
-        seconds=seconds,
+        seconds=2 * y.size * depth / _OPERATIONS_PER_S,
     )
     return y
 
 
-def _row_blocks(tiles: int, blocks: int, seconds: float) -> int:
+def _row_blocks(tiles: int, blocks: int) -> int:
     """Into how many parts rows are cut, where there are too few blocks of columns for all threads."""
     return max(1, min(tiles // _TILES_WORTH_SPLITTING, -(-num_threads() // blocks)))
 
 
-@lru_cache(maxsize=1024)
-def axis_table(axes: tuple[Axis, ...]) -> np.ndarray:
-    """What compiled loops know of the axes: int64 ``[3, 6]``, see `compiled.patches`; do not change it."""
+def axis_table(axes: Sequence[Axis]) -> np.ndarray:
+    """What compiled loops know of the axes: int64 ``[3, 6]``, see `compiled.patches`."""
     missing = [Axis(1, 1, out=1)] * (MOST_AXES - len(axes))
     rows = [(a.size, a.kernel, a.stride, a.dilation, a.pad_begin, a.out) for a in (*missing, *axes)]
     return np.array(rows, np.int64)

@@ -83,27 +83,3 @@ def bias_softmax(node: NodeSpec) -> Kernel:
         return softmax(total.reshape(prod(x.shape[:at]), prod(x.shape[at:]))).reshape(x.shape)
 
     return Kernel(widening(run))
-
-
-def _trains(node: NodeSpec) -> str | None:
-    mode = node.constants.get(4)
-    if node.has_input(4) and (mode is None or mode.any()):
-        return "dropout in training mode is random"
-    return None
-
-
-@TABLE.operator("BiasDropout", 1, domain=MICROSOFT, why_not=_trains)
-def bias_dropout(node: NodeSpec) -> Kernel:
-    """At inference the sum of three, and a mask of ones."""
-
-    def run(
-        x: np.ndarray, bias: np.ndarray, residual: np.ndarray | None = None, *_: np.ndarray
-    ) -> np.ndarray:
-        return x + bias if residual is None else x + bias + residual
-
-    total = widening(run)
-
-    def with_mask(x: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return total(x, *others), np.ones(x.shape, bool)
-
-    return Kernel(with_mask if len(node.outputs) > 1 else total)

@@ -3,6 +3,7 @@
 Attention                          input and merged weights; one past tensor ``[2, batch, heads, past, head_dim]``
 MultiHeadAttention                 projected Q, K and V in several packings; two past tensors
 DecoderMaskedMultiHeadAttention    the same for one token, always over a shared cache
+QAttention                         Attention whose input and weights are quantized
 """
 
 from __future__ import annotations
@@ -15,15 +16,14 @@ from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.attention import attend, from_heads, to_heads
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.indexing import scalar
+from onnxgen.graph.cpu.multi_head import grown, score_bias
 from onnxgen.graph.cpu.products import matmul
+from onnxgen.graph.cpu.quantization import dequantize
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 
 TABLE = KernelTable()
-
-_LOWEST = np.finfo(np.float32).min
-"""What hides keys of later tokens; the scores that are an output show it."""
 
 _PRESENT_VIEWS = ((1, 0), (2, 0), (1, 1), (2, 1), (2, 2))
 """Without past and bias, present keys and values are views of the inputs that have them."""
@@ -62,7 +62,7 @@ def attention(node: NodeSpec) -> Kernel:
             length = int(scalar(node, past_length, "past_sequence_length"))
         old = (None, None) if past is None else (past[0], past[1])
         keys, values = (
-            _grown(cache, new, length, dtype=x.dtype, shares=shares)
+            grown(cache, new, length, dtype=x.dtype, shares=shares)
             for cache, new in zip(old, (key, value), strict=True)
         )
         total = length + key.shape[2]
@@ -71,7 +71,7 @@ def attention(node: NodeSpec) -> Kernel:
             widened(keys[:, :, :total]),
             widened(values[:, :, :total]),
             scale=node.attr("scale", 0.0) or (sizes[0] // heads) ** -0.5,
-            bias=_bias(node, mask, attention_bias, query.shape[2], total, len(x)),
+            bias=score_bias(node, mask, attention_bias, query.shape[2], total, len(x)),
         )
         output = from_heads(found.output).astype(x.dtype, copy=False)
         return (
@@ -83,57 +83,31 @@ def attention(node: NodeSpec) -> Kernel:
     return Kernel(run)
 
 
-def _grown(
-    cache: np.ndarray | None, new: np.ndarray, length: int, *, dtype: np.dtype, shares: bool
-) -> np.ndarray:
-    """The cache with new rows at ``length``: behind it, or inside of it where it is a buffer of maximal length."""
-    new = new.astype(dtype, copy=False)
-    if cache is None:
-        return new
-    if not shares:
-        return np.concatenate([cache, new], axis=2)
-    grown = cache.copy()
-    grown[:, :, length : length + new.shape[2]] = new
-    return grown
+@TABLE.operator("QAttention", 1, domain=MICROSOFT, why_not=_rotates)
+def qattention(node: NodeSpec) -> Kernel:
+    """``Attention`` on a quantized input and quantized weights, which are dequantized."""
+    attend = attention(node).run
 
+    def run(
+        x: np.ndarray,
+        weights: np.ndarray,
+        bias: np.ndarray,
+        x_scale: np.ndarray,
+        weight_scale: np.ndarray,
+        mask: np.ndarray | None = None,
+        x_zero_point: np.ndarray | None = None,
+        weight_zero_point: np.ndarray | None = None,
+        past: np.ndarray | None = None,
+    ) -> Any:
+        return attend(
+            dequantize(x, x_scale, x_zero_point),
+            dequantize(weights, weight_scale, weight_zero_point),
+            bias,
+            mask,
+            past,
+        )
 
-def _bias(
-    node: NodeSpec,
-    mask: np.ndarray | None,
-    attention_bias: np.ndarray | None,
-    seq: int,
-    total: int,
-    batch: int,
-) -> np.ndarray | None:
-    """What is added to the scores ``[batch, heads, seq, total]``: the mask's filter, the causal mask and the bias."""
-    bias = None if mask is None else _mask_bias(node, mask, seq, total, batch)
-    if node.attr("unidirectional", 0):
-        unseen = np.tri(seq, total, total - seq, dtype=bool)
-        bias = np.where(unseen, np.float32(0) if bias is None else bias, _LOWEST)
-    if attention_bias is not None:
-        bias = widened(attention_bias) if bias is None else bias + widened(attention_bias)
-    return bias
-
-
-def _mask_bias(node: NodeSpec, mask: np.ndarray, seq: int, total: int, batch: int) -> np.ndarray:
-    """The filter value where a key is hidden, 0 elsewhere; broadcasts to ``[batch, heads, seq, total]``."""
-    columns = np.arange(total)
-    if mask.ndim == 4:  # [batch, 1, longest, longest]: the rows of the new tokens
-        seen = mask[:, :, total - seq : total, :total] > 0
-    elif mask.ndim == 3:  # [batch, seq, total]
-        seen = mask[:, None] > 0
-    elif mask.ndim == 2:  # [batch, total]
-        seen = mask[:, None, None] > 0
-    else:  # ends; behind them starts ([2 * batch]), or offsets that repeat what the ends say ([3 * batch + 2])
-        seen = columns < mask[:batch, None]
-        if len(mask) == 2 * batch:
-            seen &= columns >= mask[batch:, None]
-        elif len(mask) not in (batch, 3 * batch + 2):
-            raise KernelError(f"{node}: a mask of {len(mask)} numbers does not fit a batch of {batch}")
-        seen = seen[:, None, None]
-    if seen.shape[-1] != total or seen.shape[0] != batch:
-        raise KernelError(f"{node}: mask {mask.shape} does not fit a batch of {batch} with {total} keys")
-    return np.where(seen, np.float32(0), np.float32(node.attr("mask_filter_value", -10000.0)))
+    return Kernel(run)
 
 
 @TABLE.operator("MultiHeadAttention", 1, domain=MICROSOFT)
@@ -172,6 +146,7 @@ def multi_head_attention(node: NodeSpec) -> Kernel:
 @TABLE.operator("DecoderMaskedMultiHeadAttention", 1, domain=MICROSOFT)
 def decoder_masked_multi_head_attention(node: NodeSpec) -> Kernel:
     """One new token for each sequence; keys in the cache are in the plain layout, as ONNX Runtime has them on CPUs."""
+    attend = multi_head_attention(node).run
 
     def run(
         query: np.ndarray,
@@ -186,23 +161,11 @@ def decoder_masked_multi_head_attention(node: NodeSpec) -> Kernel:
         beams: np.ndarray | None = None,
         bias: np.ndarray | None = None,
     ) -> Any:
-        heads = node.attr("num_heads")
         if query.shape[1] != 1:
             raise KernelError(f"{node}: takes one token for each sequence, the query is {query.shape}")
         if key is None and query.ndim == 3:
             query, key, value = np.split(query, 3, axis=-1)
-        parts = _unpacked(node, query, key, value, heads)
-        return _multi_head(
-            node,
-            query.dtype,
-            _biased(parts, bias, key),
-            mask,
-            attention_bias,
-            past_key,
-            past_value,
-            past_length,
-            beams,
-        )
+        return attend(query, key, value, bias, mask, attention_bias, past_key, past_value, past_length, beams)
 
     return Kernel(run, may_alias=_PRESENT_VIEWS)
 
@@ -257,8 +220,8 @@ def _multi_head(
     if past_length is not None and shares:
         length = int(scalar(node, past_length, "past_sequence_length"))
     total = length + key.shape[2]
-    keys = _grown(past_key, key, length, dtype=dtype, shares=shares)
-    values = _grown(past_value, value, length, dtype=dtype, shares=shares)
+    keys = grown(past_key, key, length, dtype=dtype, shares=shares)
+    values = grown(past_value, value, length, dtype=dtype, shares=shares)
     seen_keys, seen_values = keys[:, :, :total], values[:, :, :total]
     if beams is not None:
         seen_keys, seen_values = (_followed(part, beams, length) for part in (seen_keys, seen_values))
@@ -267,7 +230,7 @@ def _multi_head(
         widened(seen_keys),
         widened(seen_values),
         scale=node.attr("scale", 0.0) or query.shape[3] ** -0.5,
-        bias=_bias(node, mask, attention_bias, query.shape[2], total, len(query)),
+        bias=score_bias(node, mask, attention_bias, query.shape[2], total, len(query)),
     )
     output = from_heads(found.output).astype(dtype, copy=False)
     results = (output, keys, values, found.scores.astype(dtype, copy=False))

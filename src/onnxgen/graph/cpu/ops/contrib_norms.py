@@ -10,6 +10,7 @@ from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.indexing import checked_axis, checked_indices
 from onnxgen.graph.cpu.normalization import normalized
+from onnxgen.graph.cpu.quantization import dequantize
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -124,6 +125,33 @@ def embed_layer_normalization(node: NodeSpec) -> Kernel:
         y = y.astype(words.dtype, copy=False)
         lengths = np.zeros(len(ids)) if mask is None else (mask == 1).sum(axis=1)
         return _results(node, y, lengths.astype(np.int32), total.astype(words.dtype, copy=False))
+
+    return Kernel(run)
+
+
+@TABLE.operator("QEmbedLayerNormalization", 1, domain=MICROSOFT)
+def qembed_layer_normalization(node: NodeSpec) -> Kernel:
+    """``EmbedLayerNormalization`` with quantized tables and weights, which are dequantized."""
+    embed = embed_layer_normalization(node).run
+
+    def run(
+        ids: np.ndarray,
+        segments: np.ndarray | None,
+        words: np.ndarray,
+        positions: np.ndarray,
+        segment_table: np.ndarray | None,
+        gamma: np.ndarray,
+        beta: np.ndarray,
+        mask: np.ndarray | None,
+        *parameters: np.ndarray | None,
+    ) -> Any:
+        tables = (words, positions, segment_table, gamma, beta)
+        scales, zeros = parameters[:5], parameters[5:]
+        reals = [
+            None if table is None or scale is None else dequantize(table, scale, zero)
+            for table, scale, zero in zip(tables, scales, zeros, strict=True)
+        ]
+        return embed(ids, segments, *reals, mask)
 
     return Kernel(run)
 

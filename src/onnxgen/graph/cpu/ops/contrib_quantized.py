@@ -12,7 +12,6 @@ from functools import reduce
 import numpy as np
 
 from onnxgen.graph.cpu.activation_functions import leaky_relu, sigmoid
-from onnxgen.graph.cpu.ops.pooling import max_pool
 from onnxgen.graph.cpu.quantization import dequantize, quantize, requantize
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.cpu.windows import Axis, WindowSpec, out_shape
@@ -246,16 +245,5 @@ def mul_integer(node: NodeSpec) -> Kernel:
             for x, zero in ((a, a_zero_point), (b, b_zero_point))
         )
         return np.asarray(left * right)
-
-    return Kernel(run)
-
-
-@TABLE.operator("NhwcMaxPool", 1, domain=MICROSOFT)
-def nhwc_max_pool(node: NodeSpec) -> Kernel:
-    """The largest element of each window of ``[batch, *size, channels]``."""
-    pool = max_pool(node).run
-
-    def run(x: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray(np.moveaxis(pool(np.moveaxis(x, -1, 1)), 1, -1))
 
     return Kernel(run)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from onnxgen.errors import KernelError
-from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.indexing import checked_axis, checked_indices, scalar
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.cpu.views import view_kernel
@@ -75,32 +74,5 @@ def torch_embedding(node: NodeSpec) -> Kernel:
 
     def run(table: np.ndarray, indices: np.ndarray, *_: np.ndarray) -> np.ndarray:
         return table[checked_indices(node, indices, len(table))]
-
-    return Kernel(run)
-
-
-def _trains(node: NodeSpec) -> str | None:
-    place = 2 if node.op_type == "BitmaskDropout" else 4
-    mode = node.constants.get(place)
-    if node.has_input(place) and (mode is None or mode.any()):
-        return "dropout in training mode is random"
-    return None
-
-
-@TABLE.operator("BitmaskDropout", 1, domain=MICROSOFT, why_not=_trains)
-@TABLE.operator("BitmaskBiasDropout", 1, domain=MICROSOFT, why_not=_trains)
-def bitmask_dropout(node: NodeSpec) -> Kernel:
-    """At inference its data (the sum of three with a bias), and a mask of ones, 32 to an element."""
-    terms = 1 if node.op_type == "BitmaskDropout" else 3
-
-    def run(*inputs: np.ndarray | None) -> Any:
-        first, *others = (widened(term) for term in inputs[:terms] if term is not None)
-        for other in others:
-            first = first + other
-        data = inputs[0]
-        assert data is not None
-        y = np.array(first, data.dtype)
-        mask = np.full(-(-y.size // 32), 0xFFFFFFFF, np.uint32)
-        return (y, mask) if len(node.outputs) > 1 else y
 
     return Kernel(run)

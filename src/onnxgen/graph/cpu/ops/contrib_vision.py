@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from onnxgen.graph.cpu.gelu import silu
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.indexing import checked_indices, integers
 from onnxgen.graph.cpu.normalization import normalized
-from onnxgen.graph.cpu.ops.conv_transpose import conv_transpose
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -58,19 +56,6 @@ def _group_normed(node: NodeSpec, x: np.ndarray, gamma: np.ndarray, beta: np.nda
     y = y * widened(gamma)[:, None, None] + widened(beta)[:, None, None]
     y = silu(y) if node.attr("activation") == 1 else y
     return np.ascontiguousarray(np.moveaxis(y, 1, -1)) if last else y
-
-
-@TABLE.operator("ConvTransposeWithDynamicPads", 1, domain=MICROSOFT)
-def conv_transpose_with_dynamic_pads(node: NodeSpec) -> Kernel:
-    """ConvTranspose whose pads are an input."""
-
-    def run(
-        x: np.ndarray, w: np.ndarray, pads: np.ndarray | None = None, b: np.ndarray | None = None
-    ) -> np.ndarray:
-        given = {} if pads is None else {"pads": tuple(integers(pads))}
-        return conv_transpose(replace(node, attributes={**node.attributes, **given})).run(x, w, b)
-
-    return Kernel(run)
 
 
 @TABLE.operator("CropAndResize", 1, domain=MICROSOFT)

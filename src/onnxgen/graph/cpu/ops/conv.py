@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.activation_functions import fused_activation
 from onnxgen.graph.cpu.convolution import convolve, require_fit
 from onnxgen.graph.cpu.half import widened
@@ -47,9 +46,7 @@ class _Convolution:
         return out
 
     def _wide(self, x: np.ndarray, w: np.ndarray, b: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
-        require_fit(x, w, self._group)
-        if b is not None and b.shape != w.shape[:1]:
-            raise KernelError(f"{self._node}: bias {b.shape} does not fit {w.shape[0]} output channels")
+        require_fit(x, w, b, self._group)
         axes = self._axes(x.shape[2:], w.shape[2:])
         require_memory(self._node, (x.shape[0], w.shape[0], *out_shape(axes)), x.dtype)
         if x.dtype != np.float32 or not 1 <= len(axes) <= self._tiled.MOST_AXES or w.size == 0:

@@ -27,7 +27,7 @@ def conv_integer(node: NodeSpec) -> Kernel:
         x_zero_point: np.ndarray | None = None,
         w_zero_point: np.ndarray | None = None,
     ) -> np.ndarray:
-        require_fit(x, w, group)
+        require_fit(x, w, None, group)
         axes = spec.axes(x.shape[2:], w.shape[2:])
         require_memory(node, (x.shape[0], w.shape[0], *out_shape(axes)), np.dtype(np.float32))
         return integer_convolve(

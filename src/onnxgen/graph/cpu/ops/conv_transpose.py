@@ -1,16 +1,20 @@
-"""Transposed convolution and ``Col2Im``."""
+"""Transposed convolution, also with pads as an input (``com.microsoft``), and ``Col2Im``."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.convolution import convolve_transposed, require_transposed_fit, scatter
 from onnxgen.graph.cpu.half import widened
-from onnxgen.graph.cpu.registry import KernelTable
+from onnxgen.graph.cpu.indexing import integers
+from onnxgen.graph.cpu.memory import require_memory
+from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.cpu.windows import Axis, WindowSpec
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -50,7 +54,7 @@ def conv_transpose(node: NodeSpec) -> Kernel:
     def write(x: np.ndarray, w: np.ndarray, *rest: Any) -> None:
         b, y = (*rest[:-1], None)[0], rest[-1]
         wide, axes = widened(x), axes_of(x, w)
-        require_transposed_fit(x, w, group)
+        require_transposed_fit(x, w, b, group)
         if y.size and x.size and can_split(wide.dtype, axes):
             target = y if y.dtype == np.float32 else np.empty(y.shape, np.float32)
             by_phases(wide, widened(w), widened(b), axes, target)
@@ -62,8 +66,9 @@ def conv_transpose(node: NodeSpec) -> Kernel:
             y[...] = target
 
     def run(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
-        sizes = (axis.size for axis in axes_of(x, w))
-        y = np.empty((x.shape[0], w.shape[1] * group, *sizes), x.dtype)
+        shape = (x.shape[0], w.shape[1] * group, *(axis.size for axis in axes_of(x, w)))
+        require_memory(node, shape, x.dtype)
+        y = np.empty(shape, x.dtype)
         write(x, w, b, y)
         return y
 
@@ -99,15 +104,33 @@ def _transposed_axis(axis: Axis, auto_pad: str, size: int, padding: int, wanted:
     return replace(axis, size=wanted, out=size, pad_begin=begin, pad_end=total - begin)
 
 
+@TABLE.operator("ConvTransposeWithDynamicPads", 1, domain=MICROSOFT)
+def conv_transpose_with_dynamic_pads(node: NodeSpec) -> Kernel:
+    """ConvTranspose whose pads are an input."""
+
+    def run(
+        x: np.ndarray, w: np.ndarray, pads: np.ndarray | None = None, b: np.ndarray | None = None
+    ) -> np.ndarray:
+        given = {} if pads is None else {"pads": tuple(integers(pads))}
+        return conv_transpose(replace(node, attributes={**node.attributes, **given})).run(x, w, b)
+
+    return Kernel(run)
+
+
 @TABLE.operator("Col2Im", 18)
 def col2im(node: NodeSpec) -> Kernel:
     """Sum columns ``[batch, channels * block, positions]`` back into an image ``[batch, channels, *size]``."""
     spec = WindowSpec.of(node)
 
     def run(columns: np.ndarray, image_shape: np.ndarray, block_shape: np.ndarray) -> np.ndarray:
-        sizes, block = image_shape.tolist(), block_shape.tolist()
+        sizes, block = integers(image_shape), integers(block_shape)
+        if min((*sizes, *block), default=1) < 1 or columns.shape[1] % math.prod(block):
+            raise KernelError(
+                f"{node}: columns {columns.shape} do not hold blocks {block} of an image {sizes}"
+            )
         axes = spec.axes(sizes, block)
-        batch, channels = columns.shape[0], columns.shape[1] // int(np.prod(block))
+        batch, channels = columns.shape[0], columns.shape[1] // math.prod(block)
+        require_memory(node, (batch, channels, *sizes), columns.dtype)
         patches = widened(columns).reshape(batch, channels, *block, *(axis.out for axis in axes))
         y = np.zeros((batch, channels, *sizes), patches.dtype)
         scatter(patches, y, axes)

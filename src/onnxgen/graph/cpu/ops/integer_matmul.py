@@ -144,3 +144,39 @@ def dynamic_quantize_matmul(node: NodeSpec) -> Kernel:
         return y if bias is None else y + bias
 
     return Kernel(run)
+
+
+@TABLE.operator("QGemm", 1, domain=MICROSOFT)
+def qgemm(node: NodeSpec) -> Kernel:
+    """``alpha * a' @ b' + c`` of quantized tensors; float32 where the node gives no output scale."""
+    alpha = np.float32(node.attr("alpha", 1.0))
+    trans_a, trans_b = bool(node.attr("transA", 0)), bool(node.attr("transB", 0))
+
+    def run(
+        a: np.ndarray,
+        a_scale: np.ndarray,
+        a_zero_point: np.ndarray,
+        b: np.ndarray,
+        b_scale: np.ndarray,
+        b_zero_point: np.ndarray,
+        c: np.ndarray | None = None,
+        y_scale: np.ndarray | None = None,
+        y_zero_point: np.ndarray | None = None,
+    ) -> np.ndarray:
+        left, right = a.T if trans_a else a, b.T if trans_b else b
+        sums = integer_matmul(
+            shifted(left, a_zero_point.reshape(())),
+            shifted(right, b_zero_point),
+            a_peak=peak(a.dtype, a_zero_point),
+            b_peak=peak(b.dtype, b_zero_point),
+        )
+        if c is not None:
+            sums = sums + c
+        scale = alpha * a_scale.reshape(()) * b_scale
+        if y_scale is None or y_zero_point is None:
+            return (sums * scale).astype(np.float32)
+        return requantize(
+            sums.astype(np.float32), scale / y_scale.reshape(()), y_zero_point.reshape(()), y_zero_point.dtype
+        )
+
+    return Kernel(run)

@@ -8,8 +8,8 @@ import numpy as np
 
 from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.half import widened
-from onnxgen.graph.cpu.ops.softmax import log_softmax
 from onnxgen.graph.cpu.registry import KernelTable
+from onnxgen.graph.cpu.softmax import log_softmax
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 

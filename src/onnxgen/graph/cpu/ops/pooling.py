@@ -12,7 +12,7 @@ from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.indexing import checked_indices, integers
 from onnxgen.graph.cpu.memory import require_memory
-from onnxgen.graph.cpu.registry import KernelTable
+from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.cpu.windows import Axis, WindowSpec, out_shape
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -77,6 +77,17 @@ def max_pool(node: NodeSpec) -> Kernel:
         return found.astype(x.dtype, copy=False), indices
 
     return values if len(node.outputs) == 1 else Kernel(run)
+
+
+@TABLE.operator("NhwcMaxPool", 1, domain=MICROSOFT)
+def nhwc_max_pool(node: NodeSpec) -> Kernel:
+    """The largest element of each window of ``[batch, *size, channels]``."""
+    pool = max_pool(node).run
+
+    def run(x: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(np.moveaxis(pool(np.moveaxis(x, -1, 1)), 1, -1))
+
+    return Kernel(run)
 
 
 def _pool(

@@ -1,4 +1,4 @@
-"""Random tensors: normal, uniform, Bernoulli, multinomial, and Dropout.
+"""Random tensors: normal, uniform, Bernoulli, multinomial, and Dropout, also in the fused forms of ``com.microsoft``.
 
 Every kernel has a generator of its own, which several threads may draw from. With a ``seed`` attribute the stream of
 a freshly compiled node is always the same; without one it is different in every process.
@@ -16,7 +16,7 @@ from onnxgen.errors import InvalidGraphError, KernelError
 from onnxgen.graph.cpu.casting import cast
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.memory import require_memory
-from onnxgen.graph.cpu.registry import KernelTable
+from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 from onnxgen.graph.ir.types import numpy_dtype
@@ -170,3 +170,33 @@ def dropout_1(node: NodeSpec) -> Kernel:
         return (y, mask) if len(node.outputs) > 1 else y
 
     return Kernel(run, may_alias=((0, 0),))
+
+
+def _trains(node: NodeSpec) -> str | None:
+    place = 2 if node.op_type == "BitmaskDropout" else 4
+    mode = node.constants.get(place)
+    if node.has_input(place) and (mode is None or mode.any()):
+        return "fused with others, dropout is not done in training mode"
+    return None
+
+
+@TABLE.operator("BiasDropout", 1, domain=MICROSOFT, why_not=_trains)
+@TABLE.operator("BitmaskDropout", 1, domain=MICROSOFT, why_not=_trains)
+@TABLE.operator("BitmaskBiasDropout", 1, domain=MICROSOFT, why_not=_trains)
+def fused_dropout(node: NodeSpec) -> Kernel:
+    """At inference the data, with a bias the sum of data, bias and residual; and a mask of ones, as bits 32 to an element."""
+    terms = 1 if node.op_type == "BitmaskDropout" else 3
+
+    def run(*inputs: np.ndarray | None) -> Any:
+        data, *others = (term for term in inputs[:terms] if term is not None)
+        total = widened(data)
+        for other in others:
+            total = total + widened(other)
+        y = np.array(total, data.dtype)
+        if len(node.outputs) == 1:
+            return y
+        if node.op_type == "BiasDropout":
+            return y, np.ones(y.shape, bool)
+        return y, np.full(-(-y.size // 32), 0xFFFFFFFF, np.uint32)
+
+    return Kernel(run)

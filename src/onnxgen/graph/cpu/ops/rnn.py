@@ -1,4 +1,4 @@
-"""Recurrent networks: ``RNN``, ``GRU``, ``LSTM``."""
+"""Recurrent networks: ``RNN``, ``GRU``, ``LSTM``, and ``DynamicQuantizeLSTM`` of ``com.microsoft``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,20 @@ import numpy as np
 
 from onnxgen.graph.cpu.activation_functions import Activation
 from onnxgen.graph.cpu.half import widened
-from onnxgen.graph.cpu.recurrent import RecurrentSpec, State, Step, require_fit, scan
-from onnxgen.graph.cpu.registry import KernelTable
+from onnxgen.graph.cpu.integer_products import integer_matmul, peak, shifted
+from onnxgen.graph.cpu.quantization import dynamic_parameters, quantize
+from onnxgen.graph.cpu.recurrent import (
+    Project,
+    RecurrentSpec,
+    State,
+    Step,
+    batch_second,
+    projections,
+    require_fit,
+    run_directions,
+    wanted_outputs,
+)
+from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 
@@ -18,9 +30,6 @@ if TYPE_CHECKING:
     from onnxgen.graph.cpu.compiled.recurrent import Cell
 
 TABLE = KernelTable()
-
-Project = Callable[[np.ndarray], np.ndarray]
-"""``[..., features]`` times weights, ``[..., gates * hidden]``."""
 
 _USUAL: dict[Cell, tuple[str, ...]] = {
     "LSTM": ("sigmoid", "tanh", "tanh"),
@@ -72,15 +81,13 @@ class _Layer:
             self._packed = packed if self._held else None
         results = self._layers.run_layer(
             packed,
-            _batch_second(self._spec, widened(x)),
+            batch_second(self._spec, widened(x)),
             reverse=self._spec.reverse,
             lengths=lengths,
-            states=[
-                None if state is None else _batch_second(self._spec, widened(state)) for state in initial
-            ],
+            states=[None if state is None else batch_second(self._spec, widened(state)) for state in initial],
             linear=self._linear,
         )
-        return _wanted(self._node, self._spec, results, x.dtype)
+        return wanted_outputs(self._node, self._spec, results, x.dtype)
 
 
 @TABLE.operator("RNN", 1, 7, 14, 22)
@@ -111,7 +118,7 @@ def rnn(node: NodeSpec) -> Kernel:
         wide = widened(r)
         steps = [step(wide[d], functions) for d, functions in enumerate(spec.activations)]
         biases = None if b is None else widened(b).reshape(len(r), 2, -1).sum(1)
-        return _directions(node, spec, x, projections(w, biases), steps, lengths, (initial_h,), r.shape[2])
+        return run_directions(node, spec, x, projections(w, biases), steps, lengths, (initial_h,), r.shape[2])
 
     return Kernel(run)
 
@@ -156,7 +163,7 @@ def gru(node: NodeSpec) -> Kernel:
             [both[:, 1, : 2 * hidden], np.zeros_like(both[:, 1, :hidden])], 1
         )
         steps = [step(wide[d], both[d, 1], functions) for d, functions in enumerate(spec.activations)]
-        return _directions(node, spec, x, projections(w, inputs), steps, lengths, (initial_h,), hidden)
+        return run_directions(node, spec, x, projections(w, inputs), steps, lengths, (initial_h,), hidden)
 
     return Kernel(run)
 
@@ -227,74 +234,54 @@ def lstm_runner(node: NodeSpec) -> Callable[..., np.ndarray | tuple[np.ndarray |
             step(recurrent[d], None if p is None else p[d], functions)
             for d, functions in enumerate(spec.activations)
         ]
-        return _directions(node, spec, x, inputs, steps, lengths, initial, hidden)
+        return run_directions(node, spec, x, inputs, steps, lengths, initial, hidden)
 
     return run
 
 
-def projections(w: np.ndarray, biases: np.ndarray | None) -> list[Project]:
-    """For each direction the product with ``w [directions, rows, features]`` transposed, plus a bias."""
-    wide = widened(w)
+@TABLE.operator("DynamicQuantizeLSTM", 1, domain=MICROSOFT)
+def dynamic_quantize_lstm(node: NodeSpec) -> Kernel:
+    """``LSTM`` whose weights ``[directions, features, 4 * hidden]`` are quantized, and whose inputs are at each product."""
+    run_lstm = lstm_runner(node)
 
-    def project(d: int) -> Project:
-        matrix, bias = wide[d].T, 0 if biases is None else biases[d]
-
-        def apply(x: np.ndarray) -> np.ndarray:
-            return x @ matrix + bias
-
-        return apply
-
-    return [project(d) for d in range(len(wide))]
-
-
-def _directions(
-    node: NodeSpec,
-    spec: RecurrentSpec,
-    x: np.ndarray,
-    inputs: list[Project],
-    steps: list[Step],
-    lengths: np.ndarray | None,
-    initial: tuple[np.ndarray | None, ...],
-    hidden: int,
-) -> np.ndarray | tuple[np.ndarray | None, ...]:
-    """Run each direction; ``Y``, ``Y_h`` and, with a second state, ``Y_c``, as many as the node names."""
-    sequence = _batch_second(spec, widened(x))  # [steps, batch, features]
-    count, batch = sequence.shape[:2]
-    if lengths is not None and (lengths >= count).all():
-        lengths = None
-    outputs: list[np.ndarray] = []
-    finals: list[State] = []
-    for d, reverse in enumerate(spec.reverse):
-        projected = inputs[d](sequence.reshape(count * batch, -1)).reshape(count, batch, -1)
-        state = tuple(
-            np.zeros((batch, hidden), sequence.dtype)
-            if first is None
-            else _batch_second(spec, widened(first))[d]
-            for first in initial
+    def run(
+        x: np.ndarray,
+        w: np.ndarray,
+        r: np.ndarray,
+        b: np.ndarray | None,
+        lengths: np.ndarray | None,
+        initial_h: np.ndarray | None,
+        initial_c: np.ndarray | None,
+        peepholes: np.ndarray | None,
+        w_scale: np.ndarray,
+        w_zero_point: np.ndarray,
+        r_scale: np.ndarray,
+        r_zero_point: np.ndarray,
+    ) -> Any:
+        biases = None if b is None else b.reshape(len(r), 2, -1).sum(1)
+        weights = (
+            [
+                _dynamic_projection(w[d], w_scale[d], w_zero_point[d], None if biases is None else biases[d])
+                for d in range(len(w))
+            ],
+            [_dynamic_projection(r[d], r_scale[d], r_zero_point[d], None) for d in range(len(r))],
+            r.shape[1],
         )
-        y, final = scan(projected, state, steps[d], lengths=lengths, reverse=reverse)
-        outputs.append(y)
-        finals.append(final)
-    results = [np.stack(outputs, 1)]  # [steps, directions, batch, hidden]
-    results += [np.stack(states) for states in zip(*finals, strict=True)]  # [directions, batch, hidden]
-    return _wanted(node, spec, results, x.dtype)
+        return run_lstm(x, weights, lengths, (initial_h, initial_c), peepholes)
+
+    return Kernel(run)
 
 
-def _batch_second(spec: RecurrentSpec, x: np.ndarray) -> np.ndarray:
-    return x.swapaxes(0, 1) if spec.batch_first else x
+def _dynamic_projection(
+    w: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, bias: np.ndarray | None
+) -> Project:
+    zeros = np.asarray(zero_point)
+    right, right_peak = shifted(w, zeros), peak(w.dtype, zeros)
 
+    def project(x: np.ndarray) -> np.ndarray:
+        x_scale, x_zero = dynamic_parameters(x)
+        left = shifted(quantize(x, x_scale, x_zero, np.dtype(np.uint8)), x_zero)
+        y = integer_matmul(left, right, a_peak=255, b_peak=right_peak).astype(np.float32) * (x_scale * scale)
+        return y if bias is None else y + bias
 
-def _wanted(
-    node: NodeSpec, spec: RecurrentSpec, results: list[np.ndarray], dtype: np.dtype
-) -> np.ndarray | tuple[np.ndarray | None, ...]:
-    """The outputs that the node has, of ``Y [steps, directions, batch, hidden]`` and the last states."""
-    if spec.batch_first:
-        results = [results[0].transpose(2, 0, 1, 3), *(state.swapaxes(0, 1) for state in results[1:])]
-    wanted = tuple(
-        np.ascontiguousarray(value).astype(dtype, copy=False) if node.wants_output(index) else None
-        for index, value in enumerate(results[: len(node.outputs)])
-    )
-    if len(wanted) == 1:
-        assert wanted[0] is not None
-        return wanted[0]
-    return wanted
+    return project

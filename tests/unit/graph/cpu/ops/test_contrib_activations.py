@@ -5,9 +5,7 @@ from math import erf
 import numpy as np
 import pytest
 
-from kernel_runs import assert_same, node_spec, run_cpu, run_ort
-from onnxgen.graph.cpu.provider import CpuProvider
-from onnxgen.graph.ep.provider import Decline
+from kernel_runs import assert_same, run_cpu, run_ort
 
 MS = "com.microsoft"
 
@@ -56,12 +54,3 @@ def test_softmax_of_a_sum(axis, bias_shape):
     e = np.exp(total - total.max(axis=axes, keepdims=True))
     got = run_cpu("BiasSoftmax", x, bias, domain=MS, axis=axis, is_inner_broadcast=1)
     assert_same(got, (e / e.sum(axis=axes, keepdims=True)).astype(np.float32))
-
-
-def test_dropout_drops_nothing_at_inference_and_is_declined_in_training():
-    x, bias, ratio = numbers(3, 4), numbers(4), np.array(0.5, np.float32)
-    total, mask = run_cpu("BiasDropout", x, bias, x, ratio, outputs=2, domain=MS)
-    assert_same(total, x + bias + x)
-    assert mask.all()
-    training = node_spec("BiasDropout", x, bias, None, ratio, np.array(True), constants=[4], domain=MS)
-    assert isinstance(CpuProvider().claim(training), Decline)

@@ -4,8 +4,9 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from kernel_runs import assert_same, kernel_of, node_spec, run_cpu, run_ort
+from kernel_runs import CPU, assert_same, fresh_rng, kernel_of, node_spec, run_cpu, run_ort
 from onnxgen.errors import KernelError
+from onnxgen.graph.ep.provider import Decline
 
 MS = "com.microsoft"
 BATCH, SEQ, HEADS, DIM = 2, 3, 2, 4
@@ -166,3 +167,34 @@ def test_decoding_over_another_sequences_keys():
 def test_what_does_not_fit_is_an_error(inputs, message):
     with pytest.raises(KernelError, match=message):
         kernel_of(node_spec("Attention", *inputs, domain=MS, num_heads=2)).run(*inputs)
+
+
+def _bytes(rng, dtype, *shape):
+    info = np.iinfo(dtype)
+    return np.asarray(rng.integers(info.min, info.max + 1, shape), dtype)
+
+
+def _scalar(value, dtype=np.float32):
+    return np.array(value, dtype)
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("unidirectional", [0, 1])
+def test_attention_of_quantized_inputs(columns, unidirectional):
+    rng = fresh_rng()
+    batch, seq, features, heads, head_dim = 2, 4, 6, 3, 2
+    width = 3 * heads * head_dim
+    sizes = (width,) if columns else ()
+    args = (_bytes(rng, np.uint8, batch, seq, features), _bytes(rng, np.int8, features, width), rng.standard_normal(width).astype(np.float32), _scalar(0.01), np.asarray(rng.random(sizes) * 0.02, np.float32), np.array([2, 4], np.int32), _scalar(120, np.uint8), np.full(sizes, 3, np.int8))  # fmt: skip
+    options = {"num_heads": heads, "unidirectional": unidirectional, "domain": "com.microsoft"}
+    assert_same(
+        run_cpu("QAttention", *args, **options), run_ort("QAttention", *args, **options), rtol=1e-3, atol=1e-3
+    )
+
+
+@pytest.mark.parametrize("op_type", ["Attention", "QAttention"])
+def test_rotation_inside_the_operator_is_declined(op_type):
+    x = np.ones((1, 2, 4), np.float32)
+    claim = CPU.claim(node_spec(op_type, x, x[0], num_heads=2, do_rotary=1, domain="com.microsoft"))
+    assert isinstance(claim, Decline)
+    assert "do_rotary" in claim.reason

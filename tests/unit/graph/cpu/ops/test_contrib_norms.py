@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernel_runs import assert_same, kernel_of, node_spec, run_cpu, run_ort
+from kernel_runs import assert_same, fresh_rng, kernel_of, node_spec, run_cpu, run_ort
 from onnxgen.errors import KernelError
 
 MS = "com.microsoft"
@@ -76,3 +76,29 @@ def test_a_word_outside_of_the_table_is_an_error():
     inputs = (ids, None, table, table, None, table[0], table[0])
     with pytest.raises(KernelError, match="index 3 is outside"):
         kernel_of(node_spec("EmbedLayerNormalization", *inputs, domain=MS)).run(*inputs)
+
+
+def _bytes(rng, dtype, *shape):
+    info = np.iinfo(dtype)
+    return np.asarray(rng.integers(info.min, info.max + 1, shape), dtype)
+
+
+def _scalar(value, dtype=np.float32):
+    return np.array(value, dtype)
+
+
+@pytest.mark.parametrize("segments", [False, True])
+def test_quantized_embeddings(segments):
+    rng = fresh_rng()
+    ids, mask = rng.integers(0, 5, (2, 3)).astype(np.int32), np.array([[1, 1, 0], [1, 1, 1]], np.int32)
+    tables = [_bytes(rng, np.uint8, rows, 8) for rows in (5, 4, 2)] + [
+        _bytes(rng, np.uint8, 8) for _ in range(2)
+    ]
+    scales, zeros = [_scalar(0.1)] * 5, [_bytes(rng, np.uint8) for _ in range(5)]
+    segment_ids = (ids > 2).astype(np.int32)
+    if not segments:
+        segment_ids = tables[2] = scales[2] = zeros[2] = None
+    args = (ids, segment_ids, *tables, mask, *scales, *zeros)
+    options = {"outputs": 2, "epsilon": 1e-5, "domain": "com.microsoft"}
+    got = run_cpu("QEmbedLayerNormalization", *args, **options)
+    assert_same(got, run_ort("QEmbedLayerNormalization", *args, **options), rtol=1e-3, atol=1e-3)

@@ -5,8 +5,6 @@ import pytest
 
 from kernel_runs import assert_same, kernel_of, node_spec, run_cpu, run_ort
 from onnxgen.errors import KernelError
-from onnxgen.graph.cpu.provider import CpuProvider
-from onnxgen.graph.ep.provider import Decline
 
 MS = "com.microsoft"
 
@@ -37,13 +35,3 @@ def test_rows_of_a_table():
     assert_same(run_cpu("TorchEmbedding", table, np.array([[2, 0]]), domain=MS), table[[[2, 0]]])
     with pytest.raises(KernelError, match="index 3"):
         kernel_of(node_spec("TorchEmbedding", table, np.array([3]), domain=MS)).run(table, np.array([3]))
-
-
-def test_dropout_drops_nothing_at_inference():
-    x, bias = np.arange(40, dtype=np.float32).reshape(5, 8), np.ones(8, np.float32)
-    y, mask = run_cpu("BitmaskDropout", x, outputs=2, domain=MS)
-    assert_same(y, x)
-    assert mask.tolist() == [0xFFFFFFFF] * 2
-    assert_same(run_cpu("BitmaskBiasDropout", x, bias, x, domain=MS), 2 * x + 1)
-    training = node_spec("BitmaskDropout", x, np.array(0.5), np.array(True), domain=MS)
-    assert isinstance(CpuProvider().claim(training), Decline)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from kernel_runs import assert_same, fresh_rng, run_cpu, run_ort
+from onnxgen.errors import KernelError
 
 
 def _case(rng, rank, group, *, depthwise=False):
@@ -78,7 +79,7 @@ def test_no_images_give_no_images():
 
 
 def test_weights_that_do_not_fit_are_told():
-    with pytest.raises(ValueError, match=r"weights \(3, 2, 3\) in 1 groups do not fit 4 input channels"):
+    with pytest.raises(KernelError, match=r"weights \(3, 2, 3\) in 1 groups do not fit 4 input channels"):
         run_cpu("Conv", np.zeros((1, 4, 5), np.float32), np.zeros((3, 2, 3), np.float32))
 
 

@@ -62,3 +62,12 @@ def test_col2im_sums_what_overlaps(variant):
     columns = rng.standard_normal((2, 12, shown[0, 0].size)).astype(np.float32)
     got = run_cpu("Col2Im", columns, image, block, **variant)
     assert_same(got, run_reference("Col2Im", columns, image, block, **variant), atol=1e-5)
+
+
+def test_pads_may_be_an_input():
+    rng = fresh_rng()
+    x, w, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((1, 2, 5, 5), (2, 3, 3, 3), (3,)))
+    inputs = x, w, np.array([1, 0, 1, 1]), b
+    options = {"domain": "com.microsoft", "strides": [2, 2], "kernel_shape": [3, 3]}
+    got, want = (run("ConvTransposeWithDynamicPads", *inputs, **options) for run in (run_cpu, run_ort))
+    assert_same(got, want, rtol=1e-4, atol=1e-5)

@@ -83,3 +83,29 @@ def test_float_results(columns, biased):
     assert_same(
         got, run_ort("DynamicQuantizeMatMul", x, b, b_scale, b_zero, *bias, **options), rtol=1e-3, atol=1e-3
     )
+
+
+def _bytes(rng, dtype, *shape):
+    info = np.iinfo(dtype)
+    return np.asarray(rng.integers(info.min, info.max + 1, shape), dtype)
+
+
+def _scalar(value, dtype=np.float32):
+    return np.array(value, dtype)
+
+
+@pytest.mark.parametrize("transposed", [(0, 0), (1, 0), (0, 1), (1, 1)])
+@pytest.mark.parametrize("quantized", [False, True])
+@pytest.mark.parametrize("columns", [False, True])
+def test_gemm(transposed, quantized, columns):
+    rng = fresh_rng()
+    a, b = _bytes(rng, np.uint8, 5, 20), _bytes(rng, np.int8, 20, 4)
+    b_scale = np.asarray(rng.random(4 if columns else ()) * 0.1, np.float32)
+    args = [a.T.copy() if transposed[0] else a, _scalar(0.02), _scalar(120, np.uint8)]
+    args += [b.T.copy() if transposed[1] else b, b_scale, _bytes(rng, np.int8, *b_scale.shape)]
+    args += [rng.integers(-900, 900, 4).astype(np.int32)]
+    args += [_scalar(0.5), _scalar(7, np.uint8)] if quantized else []
+    options = {"transA": transposed[0], "transB": transposed[1], "alpha": 0.7, "domain": "com.microsoft"}
+    got, want = run_cpu("QGemm", *args, **options), run_ort("QGemm", *args, **options)
+    assert_same(got.astype(np.float64), want.astype(np.float64), rtol=1e-4, atol=1 if quantized else 1e-4)
+    assert got.dtype == want.dtype

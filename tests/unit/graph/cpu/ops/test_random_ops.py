@@ -1,4 +1,4 @@
-"""Random tensors and Dropout."""
+"""Random tensors and Dropout, also fused with additions."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from kernel_runs import assert_same, kernel_of, node_spec, run_cpu, run_ort, run_reference
+from kernel_runs import CPU, assert_same, fresh_rng, kernel_of, node_spec, run_cpu, run_ort, run_reference
 from onnxgen.errors import KernelError
+from onnxgen.graph.ep.provider import Decline
 
 
 def test_a_seed_makes_a_stream_that_begins_again_with_each_compilation():
@@ -105,3 +106,28 @@ def test_a_seeded_mask_is_the_one_of_the_reference():
 def test_a_ratio_of_one_is_told():
     with pytest.raises(KernelError, match="less than 1"):
         run_cpu("Dropout", np.ones(3, np.float32), np.array(1.0), np.array(True))
+
+
+def test_bias_dropout_drops_nothing_at_inference_and_is_declined_in_training():
+    x, bias, ratio = (
+        fresh_rng().random((3, 4), np.float32),
+        fresh_rng().random(4, np.float32),
+        np.array(0.5, np.float32),
+    )
+    total, mask = run_cpu("BiasDropout", x, bias, x, ratio, outputs=2, domain="com.microsoft")
+    assert_same(total, x + bias + x)
+    assert mask.all()
+    training = node_spec(
+        "BiasDropout", x, bias, None, ratio, np.array(True), constants=[4], domain="com.microsoft"
+    )
+    assert isinstance(CPU.claim(training), Decline)
+
+
+def test_bitmask_dropout_drops_nothing_at_inference():
+    x, bias = np.arange(40, dtype=np.float32).reshape(5, 8), np.ones(8, np.float32)
+    y, mask = run_cpu("BitmaskDropout", x, outputs=2, domain="com.microsoft")
+    assert_same(y, x)
+    assert mask.tolist() == [0xFFFFFFFF] * 2
+    assert_same(run_cpu("BitmaskBiasDropout", x, bias, x, domain="com.microsoft"), 2 * x + 1)
+    training = node_spec("BitmaskDropout", x, np.array(0.5), np.array(True), domain="com.microsoft")
+    assert isinstance(CPU.claim(training), Decline)

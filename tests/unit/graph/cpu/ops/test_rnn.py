@@ -108,3 +108,36 @@ def test_float16_is_computed_in_float32():
 def test_what_is_wrong_is_told(attributes, message):
     with pytest.raises(InvalidGraphError, match=message):
         kernel_of(node_spec("RNN", *[np.zeros((1, 1, 1), np.float32)] * 3, **attributes))
+
+
+def _bytes(rng, dtype, *shape):
+    info = np.iinfo(dtype)
+    return np.asarray(rng.integers(info.min, info.max + 1, shape), dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_lstm_with_quantized_weights(dtype, direction):
+    rng = fresh_rng()
+    directions, steps, batch, features, hidden = 1 + (direction == "bidirectional"), 4, 2, 3, 5
+
+    def normal(*shape):
+        return rng.standard_normal(shape).astype(np.float32)
+
+    args = (
+        normal(steps, batch, features), _bytes(rng, dtype, directions, features, 4 * hidden),
+        _bytes(rng, dtype, directions, hidden, 4 * hidden), normal(directions, 8 * hidden),
+        np.array([3, 4], np.int32), normal(directions, batch, hidden), normal(directions, batch, hidden), None,
+        np.full(directions, 0.01, np.float32), np.full(directions, 5, dtype),
+        np.full(directions, 0.01, np.float32), np.full(directions, 3, dtype),
+    )  # fmt: skip
+    options = {
+        "outputs": 3,
+        "direction": direction,
+        "hidden_size": hidden,
+        "constants": (1, 2),
+        "domain": "com.microsoft",
+    }
+    # A hidden state that falls on the other side of a rounding moves the result by one step of 1/255.
+    got = run_cpu("DynamicQuantizeLSTM", *args, **options)
+    assert_same(got, run_ort("DynamicQuantizeLSTM", *args, **options), rtol=0.05, atol=0.05)

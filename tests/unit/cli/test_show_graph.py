@@ -84,7 +84,7 @@ def test_nodes_that_nobody_runs_are_an_error_with_all_of_them(onnxgen, tmp_path)
     result = onnxgen("show", path, "--placement")
     assert result.exit_code == 1
     assert "org.example.Odd" in result.stderr and "org.example.Even" in result.stderr
-    assert "cpu has no kernel for it" in result.stderr
+    assert "cpu: has no kernel for it" in result.stderr
     assert result.stdout == ""
 
 

@@ -60,8 +60,9 @@ class Layout:
                 phases.append(phase)
             z, y, x = (d // a.stride for d, a in zip(away, all_axes, strict=True))
             offsets.append(((phases.index(phase) * sizes[0] + z) * sizes[1] + y) * sizes[2] + x)
-        numbers = (np.array(values, np.int64) for values in (phases, sizes, offsets))
-        return cls(axis_table(axes), *numbers, np.ones((1, len(offsets)), np.float32))
+        ones = np.ones((1, len(offsets)), np.float32)
+        lists = [np.array(values, np.int64) for values in (phases, sizes, offsets)]
+        return cls(axis_table(axes), lists[0], lists[1], lists[2], ones)
 
 
 def can_slide(dtype: np.dtype, axes: Sequence[Axis], *, most_elements: int) -> bool:

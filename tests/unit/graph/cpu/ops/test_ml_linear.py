@@ -92,7 +92,10 @@ def test_one_weighted_sum_for_each_class():
 def test_of_two_weighted_sums_a_high_one_means_the_second_class(positive):
     make = Numbers()
     weights = np.array(make.list(2, 4))
-    options = {"coefficients": (np.abs(weights) if positive else weights).tolist(), "kernel_params": [0.0] * 3}
+    options = {
+        "coefficients": (np.abs(weights) if positive else weights).tolist(),
+        "kernel_params": [0.0] * 3,
+    }
     compare("SVMClassifier", make.rows(30, 4), outputs=2, classlabels_ints=[7, 5], rho=[0.1], **options)
 
 

@@ -70,6 +70,44 @@ def test_other_types_sum_in_a_wide_type(dtype):
     assert_same(run_cpu("Conv", x, w), expected, rtol=2 * float(ml_dtypes.finfo(dtype).eps), atol=1e-4)
 
 
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("group", [1, 6])
+def test_rows_longer_than_a_panel(stride, group):
+    rng = fresh_rng()
+    x = rng.standard_normal((2, 6, 9, 301)).astype(np.float32)
+    w = rng.standard_normal((12, 6 // group, 3, 7)).astype(np.float32)
+    attributes = {"group": group, "strides": [1, stride], "pads": [1, 4, 1, 2]}
+    assert_same(run_cpu("Conv", x, w, **attributes), run_ort("Conv", x, w, opset=21, **attributes), atol=1e-4)
+
+
+def test_sums_deeper_than_a_panel_and_more_rows_than_a_tile():
+    rng = fresh_rng()
+    x, w = (rng.standard_normal(s).astype(np.float32) for s in ((2, 130, 7, 7), (141, 130, 3, 3)))
+    b = rng.standard_normal(141).astype(np.float32)
+    attributes = {"pads": [1, 1, 1, 1], "constants": [1, 2]}
+    assert_same(
+        run_cpu("Conv", x, w, b, **attributes), run_ort("Conv", x, w, b, opset=21, **attributes), atol=1e-3
+    )
+
+
+@pytest.mark.parametrize("group", [1, 4])
+def test_strides_of_inputs_do_not_matter(group):
+    rng = fresh_rng()
+    x = rng.standard_normal((9, 2, 8, 4)).astype(np.float32)
+    w = rng.standard_normal((3, 2, 4 // group, 4)).astype(np.float32)
+    seen = (x.transpose(1, 3, 2, 0), w.transpose(3, 2, 1, 0))
+    got = run_cpu("Conv", *seen, group=group)
+    assert_same(got, run_cpu("Conv", *map(np.ascontiguousarray, seen), group=group))
+
+
+def test_nan_and_infinity_stay_in_the_windows_that_see_them():
+    x = np.zeros((1, 1, 4, 40), np.float32)
+    x[0, 0, 1, 20], x[0, 0, 1, 30] = np.nan, np.inf
+    y = run_cpu("Conv", x, np.ones((2, 1, 1, 3), np.float32), pads=[0, 1, 0, 1])
+    assert np.isnan(y[0, :, 1, 19:22]).all() and np.isposinf(y[0, :, 1, 29:32]).all()
+    assert np.isfinite(y).sum() == y.size - 12
+
+
 def test_no_images_give_no_images():
     assert run_cpu("Conv", np.zeros((0, 2, 5), np.float32), np.zeros((3, 2, 3), np.float32)).shape == (
         0,

@@ -41,6 +41,18 @@ def test_any_window(op_type, options, auto_pad, rank):
         assert_same(got, run_ort(op_type, x, opset=19, **options, **windows), rtol=1e-4)
 
 
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
+def test_strides_and_types_of_inputs_do_not_matter(op_type):
+    x = fresh_rng().standard_normal((70, 9, 3, 2)).astype(np.float32)
+    windows = {"kernel_shape": [3, 2], "strides": [2, 3], "pads": [1, 1, 1, 0]}
+    want = run_cpu(op_type, np.ascontiguousarray(x.T), **windows)
+    assert_same(run_cpu(op_type, x.T, **windows), want)
+    assert_same(run_cpu(op_type, x.T.astype(np.float64), **windows), want, types=False)
+    half = run_cpu(op_type, x.T.astype(np.float16), **windows)
+    assert half.dtype == np.float16
+    assert_same(half, want, rtol=2e-3, atol=2e-3, types=False)
+
+
 def test_windows_larger_than_the_output_has_elements():
     x = fresh_rng().standard_normal((1, 2, 40, 40)).astype(np.float32)
     for op_type in ("MaxPool", "AveragePool"):

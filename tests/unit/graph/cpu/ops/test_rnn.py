@@ -48,6 +48,27 @@ def test_directions_lengths_and_what_may_be_left_out(op_type, direction, optiona
 
 
 @pytest.mark.parametrize("op_type", GATES)
+@pytest.mark.parametrize("batch", [1, 3, 19])
+def test_states_wider_than_registers_and_weights_of_the_model(op_type, batch):
+    rng = fresh_rng()
+    gates, hidden = GATES[op_type], int(rng.integers(30, 70))
+    shapes = [(6, batch, 21), (2, gates * hidden, 21), (2, gates * hidden, hidden), (2, 2 * gates * hidden)]
+    args = [0.3 * rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    options = {"hidden_size": hidden, "direction": "bidirectional", "constants": [1, 2, 3], "outputs": 2}
+    _check(op_type, [*args, rng.integers(1, 7, batch).astype(np.int32)], options)
+
+
+@pytest.mark.parametrize("op_type", GATES)
+def test_float64_stays_float64(op_type):
+    args, options = _case(fresh_rng(), op_type, 2, lengths=True)
+    options |= {"direction": "bidirectional"}
+    wide = [arg.astype(np.float64) if arg is not None and arg.dtype == np.float32 else arg for arg in args]
+    got = run_cpu(op_type, *wide, **options)
+    assert got[0].dtype == np.float64
+    assert_same(got, run_cpu(op_type, *args, **options), rtol=1e-4, atol=1e-5, types=False)
+
+
+@pytest.mark.parametrize("op_type", GATES)
 def test_clip(op_type):
     args, options = _case(fresh_rng(), op_type, 1)
     _check(op_type, args, options | {"clip": 0.3})

@@ -52,3 +52,22 @@ def test_halves_stay_close_to_float64(dtype, length):
 
 def test_hardmax_takes_the_first_of_equals():
     assert run_cpu("Hardmax", np.array([[1, 3, 3], [2, 2, 2]], np.float32)).tolist() == [[0, 1, 0], [1, 0, 0]]
+
+
+@pytest.mark.parametrize("op_type", ["Softmax", "LogSoftmax"])
+@pytest.mark.parametrize("length", [1, 31, 33, 100, 5000])
+def test_nan_spoils_its_row_alone(op_type, length):
+    rng = fresh_rng()
+    x = (3 * rng.standard_normal((5, length))).astype(np.float32)
+    clean = run_cpu(op_type, x)
+    assert_same(clean, run_ort(op_type, x, opset=21), rtol=1e-4, atol=1e-6)
+    x[2, rng.integers(length)] = np.nan
+    got = run_cpu(op_type, x)
+    assert np.isnan(got[2]).all()
+    assert_same(np.delete(got, 2, 0), np.delete(clean, 2, 0))
+
+
+def test_strides_of_inputs_do_not_matter():
+    x = fresh_rng().standard_normal((40, 6, 30)).astype(np.float32)
+    for seen in (x.T, x[::3, :, ::-2]):
+        assert_same(run_cpu("Softmax", seen), run_cpu("Softmax", np.ascontiguousarray(seen)))

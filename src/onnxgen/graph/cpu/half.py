@@ -31,6 +31,8 @@ NARROW_FLOATS = frozenset(
 )
 """Element types that are computed in float32."""
 
+_WIDEST_NARROW = max(dtype.itemsize for dtype in NARROW_FLOATS)  # a wider type need not be looked up
+
 
 def widened(x: Any) -> Any:
     """The array in float32 when its type is narrow; anything else as it is."""
@@ -75,7 +77,7 @@ def writing_wide(
 
     def write(*arguments: Any) -> None:
         first, y = arguments[0], arguments[-1]
-        if first.dtype not in widened_types:
+        if first.itemsize > _WIDEST_NARROW or first.dtype not in widened_types:
             formula(*arguments)
             return
         wide = np.empty(y.shape, np.float32)

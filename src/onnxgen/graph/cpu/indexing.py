@@ -56,6 +56,18 @@ def checked_indices(node: NodeSpec, indices: np.ndarray, size: int, *, from_end:
     return np.asarray(np.where(indices < 0, indices + size, indices)) if low < 0 else indices
 
 
+def checked_bounds(node: NodeSpec, offsets: np.ndarray, tokens: int) -> list[int]:
+    """Where sequences that are packed one after the other begin, and where the last one ends.
+
+    Raises:
+        KernelError: when they do not begin at 0, end at ``tokens`` and never go back.
+    """
+    bounds = integers(offsets)
+    if not bounds or bounds[0] != 0 or bounds[-1] != tokens or bounds != sorted(bounds):
+        raise KernelError(f"{node}: cumulative lengths {bounds} do not divide {tokens} tokens")
+    return bounds
+
+
 def integers(values: np.ndarray) -> list[int]:
     """The elements of an integer array of any shape, as Python has them."""
     return values.reshape(-1).tolist()

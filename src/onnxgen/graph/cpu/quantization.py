@@ -5,6 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
+from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.team import share
 from onnxgen.graph.ir.types import is_ml_dtype
 
@@ -39,7 +40,12 @@ def spread(parameter: np.ndarray, shape: tuple[int, ...], *, axis: int, block_si
 
     One element holds for the whole tensor, one axis of them for the slices along ``axis``, as many axes as the tensor
     has (with a ``block_size``) for blocks along ``axis``.
+
+    Raises:
+        KernelError: the tensor has no such axis.
     """
+    if block_size < 0 or (parameter.size > 1 and not -len(shape) <= axis < len(shape)):
+        raise KernelError(f"a tensor of shape {shape} has no axis {axis} of blocks of {block_size} elements")
     if block_size and parameter.ndim == len(shape) and parameter.ndim > 0:
         axis %= len(shape)
         repeated = np.repeat(parameter, block_size, axis)

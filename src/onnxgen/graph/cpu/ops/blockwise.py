@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from onnxgen.errors import InvalidGraphError
+from onnxgen.errors import InvalidGraphError, KernelError
 from onnxgen.graph.cpu.half import widened
+from onnxgen.graph.cpu.indexing import checked_axis, checked_indices
 from onnxgen.graph.cpu.packed_bits import unpack
 from onnxgen.graph.cpu.quantization import dequantize, spread
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
@@ -38,6 +39,10 @@ def matmul_nbits(node: NodeSpec) -> Kernel:
     ``b`` stands for weights of zeros.
     """
     n, k, block, bits = node.attr("N"), node.attr("K"), node.attr("block_size"), node.attr("bits", 4)
+    if not 1 <= bits <= 8 or block < 1:
+        raise InvalidGraphError(
+            f"{node} has weights of {bits} bits in blocks of {block}; known are 1 to 8 bits"
+        )
     blocks = -(-k // block)
 
     def rows_of(
@@ -50,7 +55,7 @@ def matmul_nbits(node: NodeSpec) -> Kernel:
             offsets = unpack(zeros.reshape(n, -1), bits, blocks).astype(np.float32)
         else:
             offsets = widened(zeros).reshape(n, blocks)
-        group = None if g_idx is None else g_idx[:k]
+        group = None if g_idx is None else checked_indices(node, g_idx[:k], blocks, from_end=False)
 
         def rows(part: slice) -> np.ndarray:
             values = unpack(packed[part], bits, block).astype(np.float32)  # [rows, blocks, block]
@@ -95,6 +100,8 @@ def _product(
         kept = rows_of(*map(node.constants.get, weights))(slice(n))
 
     def times(a: np.ndarray, *weights: np.ndarray | None) -> np.ndarray:
+        if a.shape[-1] != k:
+            raise KernelError(f"{node}: an input of shape {a.shape} does not have K={k} columns")
         left = a.reshape(-1, k)
         if kept is not None:
             return (left @ kept.T).reshape(*a.shape[:-1], n)
@@ -158,7 +165,8 @@ def gather_block_quantized(node: NodeSpec) -> Kernel:
     def run(
         data: np.ndarray, indices: np.ndarray, scales: np.ndarray, zeros: np.ndarray | None = None
     ) -> np.ndarray:
-        axis, blocked, size = gather_axis % data.ndim, quantize_axis % data.ndim, data.shape[gather_axis]
+        axis, blocked = (checked_axis(node, at, data.ndim) for at in (gather_axis, quantize_axis))
+        size = data.shape[axis]
         places = np.where(indices < 0, indices + size, indices).reshape(-1)
         inside = np.clip(places, 0, size - 1)
 

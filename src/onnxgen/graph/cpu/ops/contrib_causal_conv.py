@@ -11,7 +11,7 @@ import numpy as np
 from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.gelu import silu
 from onnxgen.graph.cpu.half import widened
-from onnxgen.graph.cpu.indexing import integers
+from onnxgen.graph.cpu.indexing import checked_bounds
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -101,10 +101,10 @@ def varlen_causal_conv_with_state(node: NodeSpec) -> Kernel:
         initial_state: np.ndarray,
         capture_count: np.ndarray | None = None,
     ) -> Any:
-        bounds, length = integers(offsets), initial_state.shape[2]
-        if length != (weight.shape[-1] - 1) * dilation or bounds[-1] != len(x):
+        bounds, length = checked_bounds(node, offsets, len(x)), initial_state.shape[2]
+        if length != (weight.shape[-1] - 1) * dilation or len(initial_state) != len(bounds) - 1:
             raise KernelError(
-                f"{node}: state {initial_state.shape} or offsets {bounds} do not fit input {x.shape} and kernel {weight.shape}"
+                f"{node}: state {initial_state.shape} does not fit {len(bounds) - 1} sequences and kernel {weight.shape}"
             )
         y, final = np.empty(x.shape, x.dtype), np.empty(initial_state.shape, x.dtype)
         update = np.zeros((len(final), capacity, x.shape[1]), x.dtype)

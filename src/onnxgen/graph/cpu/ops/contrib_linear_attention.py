@@ -11,7 +11,7 @@ from onnxgen.errors import InvalidGraphError, KernelError
 from onnxgen.graph.cpu.delta_rule import RULES, unroll
 from onnxgen.graph.cpu.gelu import sigmoid
 from onnxgen.graph.cpu.half import widened
-from onnxgen.graph.cpu.indexing import integers
+from onnxgen.graph.cpu.indexing import checked_bounds, integers
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -201,13 +201,11 @@ def _gate(
 
 def _spans(node: NodeSpec, tokens: int, offsets: np.ndarray | None, state: np.ndarray | None) -> list[slice]:
     if offsets is not None:
-        bounds = integers(offsets)
+        bounds = checked_bounds(node, offsets, tokens)
     elif state is not None and len(state) and tokens % len(state) == 0:
         bounds = list(range(0, tokens + 1, max(1, tokens // len(state))))
     else:
         raise KernelError(
             f"{node}: needs cu_seqlens, or a state for as many sequences as divide {tokens} tokens"
         )
-    if bounds[0] != 0 or bounds[-1] != tokens or any(a > b for a, b in pairwise(bounds)):
-        raise KernelError(f"{node}: cu_seqlens {bounds} do not divide {tokens} tokens")
     return [slice(a, b) for a, b in pairwise(bounds)]

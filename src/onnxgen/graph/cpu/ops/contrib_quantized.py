@@ -12,6 +12,7 @@ from functools import reduce
 import numpy as np
 
 from onnxgen.graph.cpu.activation_functions import leaky_relu, sigmoid
+from onnxgen.graph.cpu.indexing import checked_axis
 from onnxgen.graph.cpu.quantization import dequantize, quantize, requantize
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.cpu.windows import Axis, WindowSpec, out_shape
@@ -124,7 +125,7 @@ def qlinear_softmax(node: NodeSpec) -> Kernel:
         y_scale: np.ndarray,
         y_zero_point: np.ndarray | None = None,
     ) -> np.ndarray:
-        first = axis % x.ndim
+        first = checked_axis(node, axis, x.ndim)
         axes = tuple(range(first, x.ndim)) if before_13 else (first,)
         table = np.exp(np.arange(-255, 1) * float(_only(x_scale))).astype(np.float32)
         powers = table[255 + x.astype(np.int32) - x.max(axes, keepdims=True, initial=np.iinfo(x.dtype).min)]

@@ -1,4 +1,8 @@
-"""Rotary embeddings of ``com.microsoft``. Their attribute ``scale`` changes nothing, as in ONNX Runtime."""
+"""Rotary embeddings of ``com.microsoft``.
+
+How much of a head is rotated follows from the width of the caches. The attributes ``rotary_embedding_dim``, ``scale`` and
+``is_packed_batching`` change nothing beside that, as in ONNX Runtime.
+"""
 
 from __future__ import annotations
 

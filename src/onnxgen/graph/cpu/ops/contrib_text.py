@@ -98,6 +98,8 @@ def murmur_hash(node: NodeSpec) -> Kernel:
 def ngram_repeat_block(node: NodeSpec) -> Kernel:
     """Scores of -inf for tokens that would complete an n-gram that the row has already."""
     size = node.attr("ngram_size")
+    if size < 1:
+        raise InvalidGraphError(f"{node} has ngram_size {size}; it must be at least 1")
 
     def run(ids: np.ndarray, scores: np.ndarray) -> np.ndarray:
         y = scores.copy()
@@ -159,8 +161,12 @@ def word_conv_embedding(node: NodeSpec) -> Kernel:
     """Words of character ids: a convolution over their embeddings, tanh, and the maximum over the word."""
 
     def run(words: np.ndarray, weight: np.ndarray, bias: np.ndarray, table: np.ndarray) -> np.ndarray:
+        if weight.shape[2:] != (node.attr("conv_window_size", 0) or weight.shape[2], table.shape[1]):
+            raise KernelError(
+                f"{node}: weights {weight.shape} do not fit conv_window_size {node.attr('conv_window_size')} and embeddings {table.shape}"
+            )
         *leading, longest = words.shape
-        filters, window = weight.shape[0], node.attr("conv_window_size", 0) or weight.shape[2]
+        filters, window = weight.shape[0], weight.shape[2]
         y = np.zeros((words.size // max(1, longest), filters), np.float32)
         kernel = weight.reshape(filters, -1)
         for row, word in enumerate(words.reshape(-1, longest)):

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from onnxgen.errors import InvalidGraphError
+from onnxgen.errors import InvalidGraphError, KernelError
 from onnxgen.graph.cpu.gelu import silu
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.indexing import checked_indices, integers
+from onnxgen.graph.cpu.memory import require_memory
 from onnxgen.graph.cpu.normalization import normalized
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.ep.kernel import Kernel
@@ -51,6 +52,10 @@ def skip_group_norm(node: NodeSpec) -> Kernel:
 def _group_normed(node: NodeSpec, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -> np.ndarray:
     last, groups = bool(node.attr("channels_last", 1)), node.attr("groups")
     first = np.moveaxis(x, -1, 1) if last else x  # [batch, channels, ...]
+    if first.shape[1] % groups or gamma.shape != first.shape[1:2] or beta.shape != gamma.shape:
+        raise KernelError(
+            f"{node}: scale {gamma.shape}, bias {beta.shape} and {groups} groups do not fit {first.shape[1]} channels"
+        )
     grouped = first.reshape(len(x), groups, -1)
     y = normalized(grouped, (-1,), node.attr("epsilon", 1e-5), centered=True)[0].reshape(first.shape)
     y = y * widened(gamma)[:, None, None] + widened(beta)[:, None, None]
@@ -67,6 +72,9 @@ def crop_and_resize(node: NodeSpec) -> Kernel:
 
     def run(x: np.ndarray, boxes: np.ndarray, images: np.ndarray, size: np.ndarray) -> np.ndarray:
         height, width = integers(size)
+        if height < 0 or width < 0:
+            raise KernelError(f"{node}: crop_size {[height, width]} must not be negative")
+        require_memory(node, (len(boxes), x.shape[1], height, width), x.dtype)
         wide = widened(x)
         y = np.empty((len(boxes), x.shape[1], height, width), wide.dtype)
         for place, image in enumerate(checked_indices(node, images, len(x)).tolist()):

@@ -66,6 +66,7 @@ def qlinear_conv(node: NodeSpec) -> Kernel:
     ) -> np.ndarray:
         x = np.moveaxis(x, -1, 1) if channels_last else x
         sums = convolution(x, w, x_zero_point, w_zero_point)
+        require_fit(x, w, b, node.attr("group", 1))
         if b is not None:
             sums += b.reshape(-1, *(1,) * (x.ndim - 2))
         scale = (x_scale * w_scale / y_scale).reshape(-1, *(1,) * (x.ndim - 2))

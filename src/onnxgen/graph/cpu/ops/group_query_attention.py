@@ -20,6 +20,7 @@ from onnxgen.graph.cpu.attention import attend, causal_bias, to_heads
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.indexing import checked_indices, copy_into, integers, scalar
 from onnxgen.graph.cpu.kv_quantization import CacheCodec
+from onnxgen.graph.cpu.memory import require_memory
 from onnxgen.graph.cpu.normalization import rms_normalized
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.cpu.rotary import rotated
@@ -149,7 +150,9 @@ class _Step:
             else max(capacity, needed if self.given["query_seqlens"] is None else 0)
         )
         width = self.codecs[part].stored_width(new.shape[3])
-        return (self.batch, self.options.kv_heads, rows or needed, width)
+        shape = (self.batch, self.options.kv_heads, rows or needed, width)
+        require_memory(self.node, shape, self.cache_dtype)
+        return shape
 
     def compute(
         self, present_key: np.ndarray, present_value: np.ndarray

@@ -11,7 +11,8 @@ from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.attention import attend
 from onnxgen.graph.cpu.gelu import sigmoid
 from onnxgen.graph.cpu.half import widened
-from onnxgen.graph.cpu.indexing import integers, scalar
+from onnxgen.graph.cpu.indexing import checked_bounds, checked_indices, scalar
+from onnxgen.graph.cpu.memory import require_memory
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -25,6 +26,10 @@ def remove_padding(node: NodeSpec) -> Kernel:
 
     def run(x: np.ndarray, counts: np.ndarray) -> Any:
         batch, seq, width = x.shape
+        if counts.shape != (batch,) or (counts < 0).any() or (counts > seq).any():
+            raise KernelError(
+                f"{node}: token counts {counts.tolist()} do not fit an input of shape {x.shape}"
+            )
         real = np.arange(seq) < counts[:, None]
         offsets = np.concatenate([np.flatnonzero(real), np.flatnonzero(~real)]).astype(np.int32)
         ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
@@ -49,7 +54,7 @@ def _unpacked(node: NodeSpec, x: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     if len(x) > offsets.size:
         raise KernelError(f"{node}: {len(x)} tokens do not fit offsets {offsets.shape}")
     y = np.zeros((offsets.size, *x.shape[1:]), x.dtype)
-    y[offsets.reshape(-1)[: len(x)]] = x
+    y[checked_indices(node, offsets.reshape(-1)[: len(x)], offsets.size, from_end=False)] = x
     return y.reshape(*offsets.shape, *x.shape[1:])
 
 
@@ -107,8 +112,7 @@ def _per_sequence(
         part.reshape(len(part), heads, -1).swapaxes(0, 1) for part in parts
     )  # [heads, tokens, head_dim]
     y = np.empty(v.shape, v.dtype)
-    bounds = integers(ends)
-    for index, (start, end) in enumerate(pairwise(bounds)):
+    for index, (start, end) in enumerate(pairwise(checked_bounds(node, ends, q.shape[1]))):
         span, length = slice(start, end), end - start
         row = None if bias is None else widened(bias[index if len(bias) > 1 else 0])[:, :length, :length]
         scale = node.attr("scale", 0.0) or q.shape[2] ** -0.5
@@ -126,6 +130,9 @@ def relative_position_bias(node: NodeSpec) -> Kernel:
             int(scalar(node, query_length, "query_length")),
             int(scalar(node, key_length, "key_length")),
         )
+        if rows < 0 or columns < 0:
+            raise KernelError(f"{node}: lengths {rows} and {columns} must not be negative")
+        require_memory(node, (max(3, table.shape[1]), rows, columns), np.dtype(np.int64))
         distance = np.arange(rows)[:, None] - np.arange(columns)[None]
         buckets = len(table) // 2 if both_ways else len(table)
         start = np.where(distance < 0, buckets, 0) if both_ways else 0

@@ -10,7 +10,7 @@ import numpy as np
 from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.attention import attend, causal_bias
 from onnxgen.graph.cpu.half import widened
-from onnxgen.graph.cpu.indexing import checked_indices, copy_into, integers
+from onnxgen.graph.cpu.indexing import checked_bounds, checked_indices, copy_into, integers
 from onnxgen.graph.cpu.kv_quantization import CacheCodec
 from onnxgen.graph.cpu.normalization import rms_normalized
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
@@ -69,8 +69,12 @@ def _computed(
 ) -> np.ndarray:
     """Fill the caches; return the output ``[tokens, heads * v_head_dim]``."""
     query, key, value = _projections(node, given)
-    bounds, pasts = integers(given["offsets"]), integers(given["past"])
-    block_size = key_cache.shape[1]
+    bounds, pasts = checked_bounds(node, given["offsets"], len(query)), integers(given["past"])
+    block_size, table = key_cache.shape[1], given["block_table"]
+    if len(bounds) != len(pasts) + 1 or min(pasts, default=0) < 0 or len(table) != len(pasts):
+        raise KernelError(
+            f"{node}: offsets {bounds}, past lengths {pasts} and block tables {table.shape} do not fit"
+        )
     positions = np.concatenate(
         [past + np.arange(b - a) for past, a, b in zip(pasts, bounds, bounds[1:], strict=False)]
     )
@@ -84,18 +88,18 @@ def _computed(
     slots = given["slot_mapping"]
     if slots is None:
         rows = np.repeat(np.arange(len(pasts)), np.diff(bounds))
-        slots = _slots(given["block_table"][rows], positions, block_size)
+        slots = _slots(table[rows], positions, block_size)
     for cache, new, codec in stores:
         _write(node, cache, new, codec, slots)
     width = node.attr("v_head_size", 0) or (key if value is None else value).shape[2]
     output = np.zeros((len(query), query.shape[1], width), np.float32)
     for index, past in enumerate(pasts):
         span = slice(bounds[index], bounds[index + 1])
-        seen = np.arange(past + span.stop - span.start)
-        places = _slots(given["block_table"][index][None].repeat(len(seen), 0), seen, block_size)
+        seen = np.arange(min(past + span.stop - span.start, table.shape[1] * block_size))
+        places = _slots(table[[index]], seen, block_size)
         seen, places = seen[places >= 0], places[places >= 0]
-        keys = _read(key_cache, codecs[0], places)
-        values = keys[..., :width] if value_cache is None else _read(value_cache, codecs[-1], places)
+        keys = _read(node, key_cache, codecs[0], places)
+        values = keys[..., :width] if value_cache is None else _read(node, value_cache, codecs[-1], places)
         output[span] = _attended(node, given, query[span], keys, values, positions[span], seen)
     return output.reshape(len(query), -1).astype(given["query"].dtype)
 
@@ -172,10 +176,11 @@ def _codec(node: NodeSpec, given: dict[str, Any], part: str, cache: np.ndarray) 
 
 
 def _slots(tables: np.ndarray, positions: np.ndarray, block_size: int) -> np.ndarray:
-    """The flat slot of each position in its row of block ids; -1 where the page is not mapped."""
+    """The flat slot of each position in its row of block ids, or in the only one; -1 where the page is not mapped."""
     pages = positions // block_size
     mapped = pages < tables.shape[1]
-    blocks = np.where(mapped, tables[np.arange(len(tables)), np.where(mapped, pages, 0)], -1)
+    rows = np.arange(len(tables)) if len(tables) == len(pages) else 0
+    blocks = np.where(mapped, tables[rows, np.where(mapped, pages, 0)], -1)
     return np.where(blocks < 0, -1, blocks * block_size + positions % block_size)
 
 
@@ -186,6 +191,7 @@ def _write(node: NodeSpec, cache: np.ndarray, new: np.ndarray, codec: CacheCodec
     flat[checked_indices(node, slots[kept], len(flat))] = stored
 
 
-def _read(cache: np.ndarray, codec: CacheCodec, slots: np.ndarray) -> np.ndarray:
+def _read(node: NodeSpec, cache: np.ndarray, codec: CacheCodec, slots: np.ndarray) -> np.ndarray:
     """``[kv_heads, keys, head_dim]`` float32."""
-    return codec.decode(cache.reshape(-1, *cache.shape[2:])[slots].swapaxes(0, 1))
+    flat = cache.reshape(-1, *cache.shape[2:])
+    return codec.decode(flat[checked_indices(node, slots, len(flat))].swapaxes(0, 1))

@@ -47,6 +47,10 @@ def sparse_attention(node: NodeSpec) -> Kernel:
             )
         first_prompt = scalar(node, longest, "total_sequence_length") == seq
         pasts = [0 if first_prompt else total - seq for total in lengths]
+        if min(pasts) < 0 or max(pasts) + seq > past_key.shape[2]:
+            raise KernelError(
+                f"{node}: {seq} new tokens do not fit totals {lengths} and a cache of {past_key.shape[2]}"
+            )
         if node.attr("do_rotary", 0):
             positions = np.array(pasts)[:, None] + np.arange(seq)
             cos, sin = (widened(c)[checked_indices(node, positions, len(c))][:, None] for c in caches)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from onnxgen.errors import InvalidGraphError, KernelError
+from onnxgen.graph.cpu.memory import require_memory
 from onnxgen.graph.cpu.patterns import compile_pattern, utf8
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.ep.kernel import Kernel
@@ -115,7 +116,12 @@ def tf_idf_vectorizer(node: NodeSpec) -> Kernel:
     skips, mode = node.attr("max_skip_count"), node.attr("mode")
     if mode not in ("TF", "IDF", "TFIDF"):
         raise InvalidGraphError(f"{node}: mode {mode!r} is none of TF, IDF, TFIDF")
+    if not 1 <= shortest <= longest or skips < 0 or min(coordinates, default=0) < 0:
+        raise InvalidGraphError(
+            f"{node}: n-grams of {shortest} to {longest} elements with {skips} skips, or with places below 0 in {list(coordinates)}"
+        )
     width = max(coordinates, default=-1) + 1
+    require_memory(node, (width,), np.dtype(np.float32))
     known = _pool(node, pool, node.attr("ngram_counts", ()), coordinates)
     given = node.attr("weights") or (1.0,) * len(coordinates)
     if len(given) != len(coordinates):
@@ -125,8 +131,9 @@ def tf_idf_vectorizer(node: NodeSpec) -> Kernel:
 
     def counted(row: list[Any]) -> np.ndarray:
         counts = np.zeros(width, np.float32)
-        for length in range(shortest, longest + 1):
-            for step in range(1, 2 + (skips if length > 1 else 0)):
+        for length in range(shortest, min(longest, len(row)) + 1):
+            farthest = (len(row) - 1) // (length - 1) if length > 1 else 1
+            for step in range(1, min(skips + 1, farthest) + 1):
                 span = step * (length - 1) + 1
                 for start in range(len(row) - span + 1):
                     place = known.get(tuple(row[start : start + span : step]))

@@ -65,6 +65,8 @@ CASES = [
     ("InstanceNormalization", [IMAGE, ones(2), ones(2)], {}, "3 elements"),
     ("GroupNormalization", [IMAGE, ones(2), ones(2)], {"num_groups": 3}, "3 elements"),
     ("GroupNormalization", [IMAGE, ones(3), ones(3)], {"num_groups": 0}, "at least 1"),
+    ("DequantizeLinear", [np.zeros((4, 4), np.int8), ones(4)], {"axis": 2}, "no axis 2"),
+    ("DequantizeLinear", [np.zeros((4, 4), np.int8), ones(4, 2)], {"block_size": -2}, "blocks of -2"),
     ("LRN", [IMAGE], {"size": 0}, "at least 1"),
     ("LSTM", [STEPS, ones(1, 16, 9), ones(1, 16, 4)], LSTM, "W is of shape"),
     ("LSTM", [STEPS, ones(1, 16, 3), ones(1, 12, 4)], LSTM, "R is of shape"),
@@ -73,6 +75,48 @@ CASES = [
     ("GRU", [STEPS, ones(1, 12, 3), ones(1, 12, 4), None, number([6, 1], np.int32)], LSTM, "from 0 to 5"),
     ("RNN", [STEPS, ones(1, 4, 3), ones(1, 4, 4)], {"hidden_size": 3}, "R is of shape"),
 ]
+
+INT32 = np.int32
+CACHE, BLOCKS = ones(1, 1, 8, 4), ones(2, 4, 1, 4)
+TOKEN, HEAD = ones(1, 4), {"num_heads": 1, "kv_num_heads": 1, "outputs": 3}
+
+CONTRIB = [
+    ("PackedAttention", [ones(6, 4), ones(4, 12), ones(12), np.zeros((1, 6), INT32), number([0, 3], INT32)], {"num_heads": 2}, "do not divide 6 tokens"),
+    ("RemovePadding", [ones(2, 3, 4), number([4, 1], INT32)], {"outputs": 4}, "do not fit an input"),
+    ("RestorePadding", [ones(2, 4), number([[-1, 1]], INT32)], {}, "index -1"),
+    ("RelativePositionBias", [ones(8, 2), whole(-2), whole(4)], {"max_distance": 4}, "must not be negative"),
+    ("CropAndResize", [IMAGE, ones(1, 4), number([0], INT32), number([-1, 3], INT32)], {}, "must not be negative"),
+    ("GroupNorm", [ones(1, 2, 2, 6), ones(5), ones(5)], {"groups": 3}, "do not fit 6 channels"),
+    ("NGramRepeatBlock", [whole(1, 2)[None], ones(1, 4)], {"ngram_size": 0}, "at least 1"),
+    ("MatMulNBits", [ones(1, 32), np.zeros((4, 1, 16), np.uint8), ones(4), None, np.full(32, -1, INT32)], {"K": 32, "N": 4, "bits": 4, "block_size": 32}, "index -1"),
+    ("MultiHeadAttention", [TOKEN[None]] * 3 + [None] * 3 + [CACHE, CACHE, number([9], INT32)], HEAD | {"num_heads": 1}, "do not fit a cache of 8"),
+    ("SparseAttention", [ones(1, 4, 4)] * 3 + [CACHE, CACHE, number([[0, 1]], INT32), number([[0]], INT32), number(8, INT32), number([2], INT32)], HEAD | {"sparse_block_size": 8}, "do not fit totals"),
+    ("PagedAttention", [TOKEN] * 3 + [BLOCKS, BLOCKS, number([0, 1], INT32), number([0], INT32), number([[9]], INT32)], HEAD, "index 36"),
+    ("PagedAttention", [TOKEN] * 3 + [BLOCKS, BLOCKS, number([0, 1], INT32), number([-3], INT32), number([[1]], INT32)], HEAD, "past lengths"),
+    ("VarlenCausalConvWithState", [ones(3, 2), ones(2, 1, 2), number([0, 5, 3], INT32), None, ones(2, 2, 1)], {"outputs": 2}, "do not divide 3 tokens"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("op_type", "inputs", "attributes", "message"), CONTRIB)
+def test_what_has_no_meaning_is_refused_by_operators_of_onnx_runtime(op_type, inputs, attributes, message):
+    with pytest.raises((KernelError, InvalidGraphError), match=message):
+        run_cpu(op_type, *inputs, domain="com.microsoft", **attributes)
+
+
+def test_a_sequence_that_is_longer_than_its_blocks_attends_to_what_they_hold():
+    past = number([2**31 - 2], INT32)
+    inputs = [TOKEN] * 3 + [BLOCKS, BLOCKS, number([0, 1], INT32), past, number([[1]], INT32)]
+    output, *_ = run_cpu("PagedAttention", *inputs, domain="com.microsoft", **HEAD)
+    np.testing.assert_allclose(output, TOKEN)
+
+
+@pytest.mark.parametrize("name", ["max_skip_count", "max_gram_length"])
+def test_n_grams_that_are_longer_than_any_row_take_no_time(name):
+    options = {"min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0, "mode": "TF"}
+    options |= {"ngram_counts": (0, 1), "ngram_indexes": (0, 1), "pool_int64s": (1, 1, 2)}
+    x = whole(1, 2, 1, 2)
+    exact = run_cpu("TfIdfVectorizer", x, **options | {name: 3})
+    np.testing.assert_array_equal(run_cpu("TfIdfVectorizer", x, **options | {name: 10**12}), exact)
 
 
 @pytest.mark.parametrize(("op_type", "inputs", "attributes", "message"), CASES)

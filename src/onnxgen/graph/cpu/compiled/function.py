@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numba
 import numpy as np
+from numba.core.caching import NullCache
+
+from onnxgen.graph.cpu.compiled.disk_cache import StableCache
 
 REASSOCIATED = frozenset({"reassoc", "contract", "nsz"})
 """Freedoms that let sums run in vector registers; NaN and infinities stay what they are."""
@@ -45,17 +49,15 @@ def compiled(
     The code is kept on disk, beside the source or in the user's cache folder; where neither can be written it is
     compiled anew in each process.
     """
+    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", fastmath=set(fastmath))(function)
+    # Without a folder to write in, Numba raises RuntimeError; a full disk is an OSError.
+    with contextlib.suppress(RuntimeError, OSError):
+        dispatcher._cache = StableCache(function)
     signature = tuple(types)
-    for cache in (True, False):
-        options: dict[str, Any] = {
-            "nogil": True,
-            "error_model": "numpy",
-            "fastmath": set(fastmath),
-            "cache": cache,
-        }
-        try:
-            return numba.njit([signature], **options)(function)
-        except (RuntimeError, OSError):
-            if not cache:
-                raise
-    raise AssertionError
+    try:
+        dispatcher.compile(signature)
+    except OSError:
+        dispatcher._cache = NullCache()
+        dispatcher.compile(signature)
+    dispatcher.disable_compile()
+    return dispatcher

@@ -1,0 +1,43 @@
+"""Compiled code on disk under a key that every process finds again."""
+
+# pyright: reportUntypedBaseClass=false
+# Reason: numba is not typed.
+
+from __future__ import annotations
+
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from numba.core.caching import FunctionCache
+
+
+class StableCache(FunctionCache):
+    """Numba's cache of a function, whose key says by name and source what a closure holds.
+
+    Numba pickles it instead, and what it compiled itself pickles differently in each process: such code would be compiled,
+    and added to the files, every time.
+    """
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        described = (_sources(), self._py_func.__code__.co_code, _described(self._py_func))
+        return sig, codegen.magic_tuple(), sha256(repr(described).encode()).hexdigest()
+
+
+def _described(held: Any) -> Any:
+    """A value of a closure: functions, compiled or intrinsic, by their name and their own closure."""
+    function = getattr(held, "py_func", None) or getattr(held, "_defn", held)
+    if not hasattr(function, "__code__"):
+        return repr(held)
+    cells = [_described(cell.cell_contents) for cell in function.__closure__ or ()]
+    return function.__module__, function.__qualname__, cells
+
+
+@cache
+def _sources() -> str:
+    """What the loops are made of: a change anywhere in this package compiles them anew."""
+    digest = sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

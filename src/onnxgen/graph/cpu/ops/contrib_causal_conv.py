@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from onnxgen.errors import KernelError
+from onnxgen.graph.cpu.causal_convolution import convolve_causally
 from onnxgen.graph.cpu.gelu import silu
-from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.indexing import checked_bounds
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.ep.kernel import Kernel
@@ -46,9 +46,12 @@ def _beyond(node: NodeSpec) -> str | None:
 
 @TABLE.operator("CausalConvWithState", 1, domain=MICROSOFT, why_not=_beyond)
 def causal_conv_with_state(node: NodeSpec) -> Kernel:
-    """Each channel with a kernel of its own that sees no later position of the last axis."""
+    """Each channel with a kernel of its own that sees no later position of the last axis.
+
+    ``ndim`` only repeats how many spatial axes the input has.
+    """
     dilation, window = node.attr("dilation", 1), node.attr("state_window", 0)
-    last = bool(node.attr("channels_last", 0))
+    last, activate = bool(node.attr("channels_last", 0)), _ACTIVATIONS[node.attr("activation", "none")]
 
     def run(
         x: np.ndarray,
@@ -69,7 +72,7 @@ def causal_conv_with_state(node: NodeSpec) -> Kernel:
                 f"{node}: past_state {past.shape} does not fit input {shape} and kernel {weight.shape}"
             )
         joined = np.concatenate([past, first], axis=-1)
-        y = _convolved(node, joined, weight, bias, dilation)
+        y = activate(convolve_causally(joined, weight, bias, dilation=dilation))
         seq = first.shape[-1]
 
         def state_after(count: int) -> np.ndarray:
@@ -92,6 +95,7 @@ def causal_conv_with_state(node: NodeSpec) -> Kernel:
 def varlen_causal_conv_with_state(node: NodeSpec) -> Kernel:
     """The same over packed sequences ``[tokens, channels]``; inputs can be captured for replay."""
     dilation, capacity = node.attr("dilation", 1), node.attr("state_update_capacity", 0)
+    activate = _ACTIVATIONS[node.attr("activation", "none")]
 
     def run(
         x: np.ndarray,
@@ -110,7 +114,7 @@ def varlen_causal_conv_with_state(node: NodeSpec) -> Kernel:
         update = np.zeros((len(final), capacity, x.shape[1]), x.dtype)
         for index, (start, end) in enumerate(pairwise(bounds)):
             joined = np.concatenate([initial_state[index], x[start:end].T], axis=1)
-            y[start:end] = _convolved(node, joined[None], weight, bias, dilation)[0].T
+            y[start:end] = activate(convolve_causally(joined[None], weight, bias, dilation=dilation))[0].T
             final[index] = joined[:, joined.shape[1] - length :]
             if capacity and capture_count is not None:
                 count = min(max(0, int(capture_count[index])), capacity, end - start)
@@ -119,22 +123,3 @@ def varlen_causal_conv_with_state(node: NodeSpec) -> Kernel:
         return found[: len(node.outputs)]
 
     return Kernel(run)
-
-
-def _convolved(
-    node: NodeSpec, x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, dilation: int
-) -> np.ndarray:
-    """Convolve ``[batch, channels, ..., state + seq]``: causal on the last axis, centred on the others."""
-    wide, kernel = widened(x), widened(weight)[:, 0]
-    spatial = kernel.shape[1:-1]
-    seq = x.shape[-1] - (kernel.shape[-1] - 1) * dilation
-    pads = [(size // 2, size - 1 - size // 2) for size in spatial]
-    wide = np.pad(wide, [(0, 0), (0, 0), *pads, (0, 0)])
-    y = np.zeros((*x.shape[:-1], seq), wide.dtype)
-    for taps in product(*map(range, kernel.shape[1:])):
-        part = [slice(tap, tap + size) for tap, size in zip(taps[:-1], x.shape[2:-1], strict=True)]
-        part.append(slice(taps[-1] * dilation, taps[-1] * dilation + seq))
-        y += kernel[(slice(None), *taps)].reshape(-1, *(1,) * (x.ndim - 2)) * wide[(..., *part)]
-    if bias is not None:
-        y += widened(bias).reshape(-1, *(1,) * (x.ndim - 2))
-    return _ACTIVATIONS[node.attr("activation", "none")](y)

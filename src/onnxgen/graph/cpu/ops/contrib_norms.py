@@ -23,10 +23,15 @@ def _results(node: NodeSpec, *found: Any) -> Any:
     return wanted[0] if len(wanted) == 1 else tuple(wanted)
 
 
-@TABLE.operator("LayerNormalization", 1)
-@TABLE.operator("LayerNormalization", 1, domain=MICROSOFT)
+def _stashes_narrow(node: NodeSpec) -> str | None:
+    stash = node.attr("stash_type", 1)
+    return None if stash == 1 else f"statistics are not kept in stash_type {stash} here, only in 1 (float)"
+
+
+@TABLE.operator("LayerNormalization", 1, why_not=_stashes_narrow)
+@TABLE.operator("LayerNormalization", 1, domain=MICROSOFT, why_not=_stashes_narrow)
 def layer_normalization_1(node: NodeSpec) -> Kernel:
-    """The standard's operator in models older than its opset 17; the statistics have the type of ``stash_type``."""
+    """The standard's operator in models older than its opset 17."""
     axis, epsilon = node.attr("axis", -1), node.attr("epsilon", 1e-5)
 
     def run(x: np.ndarray, scale: np.ndarray, bias: np.ndarray | None = None) -> Any:
@@ -39,8 +44,8 @@ def layer_normalization_1(node: NodeSpec) -> Kernel:
     return Kernel(run)
 
 
-@TABLE.operator("SimplifiedLayerNormalization", 1)
-@TABLE.operator("SimplifiedLayerNormalization", 1, domain=MICROSOFT)
+@TABLE.operator("SimplifiedLayerNormalization", 1, why_not=_stashes_narrow)
+@TABLE.operator("SimplifiedLayerNormalization", 1, domain=MICROSOFT, why_not=_stashes_narrow)
 def simplified_layer_normalization(node: NodeSpec) -> Kernel:
     """By the root of the mean square; the output has the type of the scale."""
     axis, epsilon = node.attr("axis", -1), node.attr("epsilon", 1e-5)

@@ -31,7 +31,7 @@ def quantized_product(node: NodeSpec, b: int, b_zero_point: int) -> Product:
         a: np.ndarray, b: np.ndarray, a_zero_point: np.ndarray | None, b_zero_point: np.ndarray | None
     ) -> np.ndarray:
         right, right_peak = packed or _right(b, b_zero_point)
-        zeros = by_row(a_zero_point)
+        zeros = None if a_zero_point is None else _by_row(a_zero_point)
         left = shifted(a, zeros)
         if is_float(a.dtype):
             return left @ right
@@ -41,23 +41,25 @@ def quantized_product(node: NodeSpec, b: int, b_zero_point: int) -> Product:
 
 
 def _right(b: np.ndarray, zero_point: np.ndarray | None) -> tuple[np.ndarray, int]:
-    if is_float(b.dtype):
-        return shifted(b, by_column(zero_point)), 0
-    return shifted(b, by_column(zero_point)), peak(b.dtype, zero_point)
+    right = shifted(b, None if zero_point is None else _by_column(zero_point))
+    return right, 0 if is_float(b.dtype) else peak(b.dtype, zero_point)
 
 
-def by_row(parameter: np.ndarray | None) -> np.ndarray | None:
+def _by_row(parameter: np.ndarray) -> np.ndarray:
     """A scale or zero point of the left operand: one for all, or one for each row."""
-    if parameter is None or parameter.size == 1:
-        return None if parameter is None else parameter.reshape(())
+    if parameter.size == 1:
+        return parameter.reshape(())
     return parameter[:, None] if parameter.ndim == 1 else parameter
 
 
-def by_column(parameter: np.ndarray | None) -> np.ndarray | None:
+def _by_column(parameter: np.ndarray) -> np.ndarray:
     """A scale or zero point of the right operand: one for all, or one for each column."""
-    if parameter is None or parameter.size == 1:
-        return None if parameter is None else parameter.reshape(())
-    return parameter
+    return parameter.reshape(()) if parameter.size == 1 else parameter
+
+
+def _both(a_scale: np.ndarray, b_scale: np.ndarray) -> np.ndarray:
+    """The scale of a product, float32."""
+    return np.asarray(_by_row(a_scale).astype(np.float32) * _by_column(b_scale).astype(np.float32))
 
 
 @TABLE.operator("MatMulInteger16", 1, domain=MICROSOFT)
@@ -92,9 +94,7 @@ def qlinear_matmul(node: NodeSpec) -> Kernel:
         y_scale: np.ndarray,
         y_zero_point: np.ndarray,
     ) -> np.ndarray:
-        left, right = by_row(a_scale), by_column(b_scale)
-        assert left is not None and right is not None
-        scale = left.astype(np.float32) * right.astype(np.float32) / y_scale.astype(np.float32)
+        scale = _both(a_scale, b_scale) / y_scale.astype(np.float32)
         accumulated = product(a, b, a_zero_point, b_zero_point).astype(np.float32)
         return requantize(accumulated, scale, y_zero_point, y_zero_point.dtype)
 
@@ -115,10 +115,7 @@ def matmul_integer_to_float(node: NodeSpec) -> Kernel:
         b_zero_point: np.ndarray | None = None,
         bias: np.ndarray | None = None,
     ) -> np.ndarray:
-        left, right = by_row(a_scale), by_column(b_scale)
-        assert left is not None and right is not None
-        y = product(a, b, a_zero_point, b_zero_point).astype(np.float32)
-        y *= left.astype(np.float32) * right.astype(np.float32)
+        y = product(a, b, a_zero_point, b_zero_point).astype(np.float32) * _both(a_scale, b_scale)
         return (y if bias is None else y + bias.astype(np.float32)).astype(a_scale.dtype, copy=False)
 
     return Kernel(run)
@@ -137,10 +134,8 @@ def dynamic_quantize_matmul(node: NodeSpec) -> Kernel:
         bias: np.ndarray | None = None,
     ) -> np.ndarray:
         a_scale, a_zero_point = dynamic_parameters(a)
-        quantized, right = quantize(a, a_scale, a_zero_point, np.dtype(np.uint8)), by_column(b_scale)
-        assert right is not None
-        y = product(quantized, b, a_zero_point, b_zero_point).astype(np.float32)
-        y *= a_scale * right
+        quantized = quantize(a, a_scale, a_zero_point, np.dtype(np.uint8))
+        y = product(quantized, b, a_zero_point, b_zero_point).astype(np.float32) * _both(a_scale, b_scale)
         return y if bias is None else y + bias
 
     return Kernel(run)

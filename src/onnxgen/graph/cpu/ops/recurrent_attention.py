@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from onnxgen.errors import KernelError
+from onnxgen.errors import InvalidGraphError, KernelError
 from onnxgen.graph.cpu.arrays import function_kernel
-from onnxgen.graph.cpu.attention import from_heads, to_heads
+from onnxgen.graph.cpu.causal_convolution import convolve_causally
+from onnxgen.graph.cpu.delta_rule import RULES, unroll
+from onnxgen.graph.cpu.gelu import silu
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.ep.kernel import Kernel
@@ -17,26 +19,21 @@ from onnxgen.graph.ep.node import NodeSpec
 
 TABLE = KernelTable()
 
-_DECAYS, _CORRECTS = ("gated", "gated_delta"), ("delta", "gated_delta")
-_RULES = ("linear", *dict.fromkeys(_DECAYS + _CORRECTS))
-
 
 @TABLE.operator("LinearAttention", 27)
 def linear_attention(node: NodeSpec) -> Kernel:
     """A state of (head_dim, v_head_dim) for each key head, written by every token and read by its queries.
 
-    state *= exp(decay)                    gated, gated_delta
-    v = beta * (v - state^T k)             delta, gated_delta
-    state += k v^T;  y = scale * q^T state
+    See `delta_rule`. ``chunk_size`` says how many tokens an implementation may take at once; the result is the same.
     """
     rule, scale = node.attr("update_rule", "gated_delta"), node.attr("scale", 0.0)
     heads, kv_heads = node.attr("q_num_heads"), node.attr("kv_num_heads")
-    if rule not in _RULES or kv_heads <= 0 or heads <= 0 or heads % kv_heads:
-        raise KernelError(
+    if rule not in RULES or kv_heads <= 0 or heads <= 0 or heads % kv_heads:
+        raise InvalidGraphError(
             f"{node}: update_rule {rule!r} with {heads} heads of {kv_heads} key heads; "
-            f"it must be one of {', '.join(_RULES)}, and the heads a multiple"
+            f"it must be one of {', '.join(RULES)}, and the heads a multiple"
         )
-    decays, corrects = rule in _DECAYS, rule in _CORRECTS
+    decays, corrects = RULES[rule]
 
     def run(
         query: np.ndarray,
@@ -50,26 +47,26 @@ def linear_attention(node: NodeSpec) -> Kernel:
             raise KernelError(
                 f"{node}: {rule} takes {'a' if decays else 'no'} decay and {'a' if corrects else 'no'} beta"
             )
-        q, k, v = (to_heads(widened(x), n) for x, n in ((query, heads), (key, kv_heads), (value, kv_heads)))
-        batch, _, seq, head_dim = q.shape
-        shape = (batch, kv_heads, head_dim, v.shape[3])
-        state = np.zeros(shape, q.dtype) if past_state is None else widened(past_state).astype(q.dtype)
-        keep = (
-            None if decay is None else np.exp(to_heads(widened(decay), kv_heads))
-        )  # (batch, kv, seq, 1 or d)
-        rate = None if beta is None else widened(beta).swapaxes(1, 2)[..., None]  # (batch, 1 or kv, seq, 1)
-        factor = q.dtype.type(scale or head_dim**-0.5)
-        grouped = q.reshape(batch, kv_heads, heads // kv_heads, seq, head_dim) * factor
-        y = np.empty((batch, kv_heads, heads // kv_heads, seq, v.shape[3]), q.dtype)
-        for token in range(seq):
-            if keep is not None:
-                state *= keep[:, :, token, :, None]
-            key_row, update = k[:, :, token, None], v[:, :, token, None]  # (batch, kv, 1, d)
-            if rate is not None:
-                update = rate[:, :, token, None] * (update - key_row @ state)
-            state += key_row.swapaxes(2, 3) * update
-            y[:, :, :, token] = grouped[:, :, :, token] @ state
-        output = from_heads(y.reshape(batch, heads, seq, -1)).astype(query.dtype, copy=False)
+        batch, seq, _ = query.shape
+        q, k, v = (
+            widened(x).reshape(batch, seq, count, -1)  # (batch, seq, heads, dim)
+            for x, count in ((query, heads), (key, kv_heads), (value, kv_heads))
+        )
+        state = np.zeros((batch, kv_heads, k.shape[3], v.shape[3]), q.dtype)
+        if past_state is not None:
+            state[...] = past_state
+        tokens = unroll(
+            state,
+            q * q.dtype.type(scale or q.shape[3] ** -0.5),
+            k,
+            v,
+            decay=None if decay is None else widened(decay).reshape(batch, seq, kv_heads, -1),
+            beta=None if beta is None else np.broadcast_to(widened(beta)[..., None], (*v.shape[:3], 1)),
+        )
+        y = np.empty((batch, seq, heads, v.shape[3]), q.dtype)
+        for token, (output, _, _) in enumerate(tokens):
+            y[:, token] = output
+        output = y.reshape(batch, seq, -1).astype(query.dtype, copy=False)
         return output, state.astype(query.dtype if past_state is None else past_state.dtype, copy=False)
 
     return function_kernel(_outputs(run, node), node)
@@ -80,7 +77,7 @@ def causal_conv_with_state(node: NodeSpec) -> Kernel:
     """A depthwise convolution that sees only what came before; the last ``k - 1`` positions are the state."""
     activation = node.attr("activation", "none")
     if activation not in ("none", "silu", "swish"):
-        raise KernelError(f"{node}: activation {activation!r} is none of none, silu, swish")
+        raise InvalidGraphError(f"{node}: activation {activation!r} is none of none, silu, swish")
 
     def run(
         x: np.ndarray,
@@ -92,15 +89,9 @@ def causal_conv_with_state(node: NodeSpec) -> Kernel:
         taps = weight.shape[2]
         past = np.zeros((batch, channels, taps - 1), x.dtype) if past_state is None else past_state
         padded = np.concatenate((past, x), 2)  # (batch, channels, taps - 1 + length)
-        wide, kernel = widened(padded), widened(weight)
-        y = np.zeros(x.shape, wide.dtype)
-        for tap in range(taps):
-            y += kernel[:, 0, tap, None] * wide[:, :, tap : tap + length]
-        if bias is not None:
-            y += widened(bias)[:, None]
+        y = convolve_causally(padded, weight, bias)
         if activation != "none":
-            y = widened(y.astype(x.dtype, copy=False))
-            y = y / (1 + np.exp(-y))
+            y = silu(widened(y.astype(x.dtype, copy=False)))
         return y.astype(x.dtype, copy=False), padded[:, :, length:].copy()
 
     return function_kernel(_outputs(run, node), node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from onnxgen.conformance.candidate_sizes import candidate_sizes
 from onnxgen.conformance.differences import largest_difference
-from onnxgen.conformance.feeds import candidate_sizes, num_elements, open_dims, random_feeds
+from onnxgen.graph.session.random_feeds import complete_sizes, open_dims, random_feeds, shapes
 
 _MOST_ELEMENTS = 500_000
 _NUDGES = 3
@@ -58,9 +60,11 @@ class Peer:
         seen: set[str] = set()
         candidates = candidate_sizes(open_dims(self.inputs), sizes, seed=seed)
         for candidate, below in itertools.product(candidates, (8, 2)):  # some indices have two values only
-            if num_elements(self.inputs, candidate) > _MOST_ELEMENTS and runs:
+            every = complete_sizes(self.inputs, candidate)
+            elements = sum(map(math.prod, shapes(self.inputs, every).values()))
+            if elements > _MOST_ELEMENTS and runs:
                 continue
-            feeds = random_feeds(self.inputs, candidate, seed=seed, below=below, values=values)
+            feeds = random_feeds(self.inputs, every, seed=seed, below=below, values=values)
             if shapes_text(feeds) in seen:
                 continue
             run = self._run(feeds)

@@ -107,6 +107,7 @@ def test_the_trace_has_the_steps(onnxgen, graph, tmp_path):
         (("--plan", "--providers", ","), "names no provider"),
         (("--plan", "--trace", "no/such/folder/x.json"), "no folder"),
         (("--trace", "x.json"), "--plan"),
+        (("--providers", "cpu", "--dim", "batch=2"), "--providers, --dim: only"),
     ],
 )
 def test_wrong_options_are_usage_errors(onnxgen, graph, arguments, message):

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from onnxgen.catalog import CatalogEntry
     from onnxgen.foundations.runtime_config import RuntimeConfig
 
+_OF_GRAPHS = ("providers", "dim", "optimization", "trace")
+
 
 def show(
     ctx: typer.Context,
@@ -66,13 +68,20 @@ def show(
             json_output=json_output,
         )
         return
-    if trace is not None or dim:
-        raise OptionError("--trace and --dim belong to --plan and --placement; add one of these")
+    unused = [name for name in _OF_GRAPHS if _is_given(ctx, name)]
+    if unused:
+        given = ", ".join(f"--{name}" for name in unused)
+        raise OptionError(f"{given}: only --plan and --placement use that; add one of them")
     found = described(model, config=resolved.config)
     if json_output:
         typer.echo(json.dumps(found, default=str))
     else:
         typer.echo("\n\n".join(facts_text(facts) for facts in found.values()))
+
+
+def _is_given(ctx: typer.Context, name: str) -> bool:
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _show_execution(

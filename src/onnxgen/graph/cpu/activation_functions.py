@@ -9,18 +9,29 @@ import numpy as np
 
 from onnxgen.errors import InvalidGraphError
 from onnxgen.graph.cpu.half import widened
+from onnxgen.graph.cpu.maps import mapped
 from onnxgen.graph.ep.node import NodeSpec
 
 Activation = Callable[[np.ndarray], np.ndarray]
 
 
+_LONG = 4096
+"""Elements from which on one compiled pass beats NumPy's quick calls."""
+
+
+def _is_long(x: np.ndarray) -> bool:
+    return x.dtype == np.float32 and x.size >= _LONG
+
+
 def relu(x: np.ndarray) -> np.ndarray:
     """``max(x, 0)``."""
-    return np.maximum(x, 0)
+    return mapped("relu", x) if _is_long(x) else np.maximum(x, 0)
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
     """``1 / (1 + exp(-x))`` without overflow."""
+    if _is_long(x):
+        return mapped("logistic", x)
     return 0.5 * (1 + np.tanh(0.5 * x))
 
 
@@ -36,6 +47,8 @@ def softplus(x: np.ndarray) -> np.ndarray:
 
 def leaky_relu(x: np.ndarray, alpha: float) -> np.ndarray:
     """``x``, times ``alpha`` below 0."""
+    if _is_long(x):
+        return mapped("leaky_relu", x, alpha=alpha)
     return np.where(x >= 0, x, x * alpha)
 
 
@@ -61,11 +74,15 @@ def scaled_tanh(x: np.ndarray, alpha: float, beta: float) -> np.ndarray:
 
 def hard_sigmoid(x: np.ndarray, alpha: float, beta: float) -> np.ndarray:
     """``alpha * x + beta`` between 0 and 1."""
+    if _is_long(x):
+        return mapped("hard_sigmoid", x, alpha=alpha, beta=beta)
     return np.clip(alpha * x + beta, 0, 1)
 
 
 def clip(x: np.ndarray, low: float, high: float) -> np.ndarray:
     """``x`` between two bounds."""
+    if _is_long(x):
+        return mapped("between", x, alpha=low, beta=high)
     return np.clip(x, low, high)
 
 

@@ -17,6 +17,7 @@ def normalized(
     centered: bool,
     scale: np.ndarray | None = None,
     bias: np.ndarray | None = None,
+    out: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """``x`` of unit variance (or mean square) over the axes, with the mean and the inverse deviation.
 
@@ -27,13 +28,18 @@ def normalized(
         centered: Whether the mean is subtracted first.
         scale: What the result is multiplied by; it broadcasts.
         bias: What is added to it then; it broadcasts.
+        out: Where the result goes, C-contiguous and of the type of ``x``, perhaps its memory.
     """
     size, first = math.prod(x.shape[axis] for axis in axes), x.ndim - len(axes)
     kept = (*x.shape[:first], *(1,) * len(axes))
     fused = all(v is None or (v.size == size and v.dtype == x.dtype) for v in (scale, bias))
     if not x.size:
-        return x.copy(), np.full(kept, np.nan, x.dtype), np.full(kept, np.nan, x.dtype)
-    y = np.empty(x.shape, x.dtype)
+        return (
+            (x.copy() if out is None else out),
+            np.full(kept, np.nan, x.dtype),
+            np.full(kept, np.nan, x.dtype),
+        )
+    y = np.empty(x.shape, x.dtype) if out is None else out
     mean, inverse = normalize_rows(
         x,
         y,
@@ -44,8 +50,9 @@ def normalized(
         centered=centered,
     )
     if not fused:
-        y = y if scale is None else y * scale
-        y = y if bias is None else y + bias
+        for ufunc, values in ((np.multiply, scale), (np.add, bias)):
+            if values is not None:
+                ufunc(y, values, out=y)
     return y, mean.reshape(kept), inverse.reshape(kept)
 
 

@@ -65,6 +65,7 @@ def quantize(
     *,
     precision: np.dtype | None = None,
     saturate: bool = True,
+    out: np.ndarray | None = None,
 ) -> np.ndarray:
     """``saturate(round(x / scale) + zero_point)``; for float types the cast of the quotient.
 
@@ -75,12 +76,13 @@ def quantize(
         dtype: Type of the result.
         precision: Type of the division; by default that of ``scale``.
         saturate: Whether float8 types take their largest value where ``x`` is out of range, instead of NaN or infinity.
+        out: Where the result goes, C-contiguous; a new array without.
     """
     kind = precision or scale.dtype
     low, high = limits(dtype)
     one_scale = scale.size == 1 and (zero_point is None or zero_point.size == 1)
     if one_scale and dtype in _BYTES and x.dtype == kind == np.float32:
-        return _quantized_bytes(x, scale, zero_point, dtype)
+        return _quantized_bytes(x, scale, zero_point, np.empty(x.shape, dtype) if out is None else out)
     with np.errstate(all="ignore"):
         ratio = x.astype(kind, copy=False) / scale.astype(kind, copy=False)
         wide = np.asarray(ratio).astype(np.float64 if kind == np.float64 else np.float32, copy=False)
@@ -90,21 +92,23 @@ def quantize(
             wide += zero_point.astype(wide.dtype)
         if saturate or not is_float(dtype):
             np.clip(wide, low, high, out=wide)
-        return wide.astype(dtype)
+        if out is None:
+            return wide.astype(dtype)
+        out[...] = wide.astype(dtype)
+        return out
 
 
 def _quantized_bytes(
-    x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray | None, dtype: np.dtype
+    x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray | None, y: np.ndarray
 ) -> np.ndarray:
     from onnxgen.graph.cpu.compiled.quantizing import PART, quantizing
 
-    y = np.empty(x.shape, dtype)
     share(
-        quantizing(dtype),
+        quantizing(y.dtype),
         np.ascontiguousarray(x).reshape(-1),
         np.float32(scale.reshape(())),
         np.float32(0 if zero_point is None else zero_point.reshape(())),
-        *map(np.float32, limits(dtype)),
+        *map(np.float32, limits(y.dtype)),
         y.reshape(-1),
         parts=-(-x.size // PART),
         seconds=x.size / _ELEMENTS_PER_S,

@@ -72,7 +72,12 @@ def skip_layer_normalization(node: NodeSpec) -> Kernel:
     ) -> Any:
         return _skip(node, (x, skip, bias), gamma, beta, epsilon, centered=True)
 
-    return Kernel(run)
+    def into(x: np.ndarray, skip: np.ndarray, gamma: np.ndarray, *rest: Any) -> None:
+        *given, y = rest
+        beta, bias = [*given, None, None][:2]
+        _skip_into(node, (x, skip, bias), gamma, beta, epsilon, y, centered=True)
+
+    return Kernel(run, into if len(node.outputs) == 1 else None, in_place=((0, 0), (0, 1)))
 
 
 @TABLE.operator("SkipSimplifiedLayerNormalization", 1, domain=MICROSOFT)
@@ -83,7 +88,11 @@ def skip_simplified_layer_normalization(node: NodeSpec) -> Kernel:
     def run(x: np.ndarray, skip: np.ndarray, gamma: np.ndarray, bias: np.ndarray | None = None) -> Any:
         return _skip(node, (x, skip, bias), gamma, None, epsilon, centered=False)
 
-    return Kernel(run)
+    def into(x: np.ndarray, skip: np.ndarray, gamma: np.ndarray, *rest: Any) -> None:
+        *bias, y = rest
+        _skip_into(node, (x, skip, bias[0] if bias else None), gamma, None, epsilon, y, centered=False)
+
+    return Kernel(run, into if len(node.outputs) == 1 else None, in_place=((0, 0), (0, 1)))
 
 
 def _skip(
@@ -104,6 +113,27 @@ def _skip(
         total, (-1,), epsilon, centered=centered, scale=widened(gamma), bias=widened(beta)
     )
     return _results(node, y.astype(x.dtype, copy=False), mean, inverse, total.astype(x.dtype, copy=False))
+
+
+def _skip_into(
+    node: NodeSpec,
+    terms: tuple[np.ndarray, np.ndarray, np.ndarray | None],
+    gamma: np.ndarray,
+    beta: np.ndarray | None,
+    epsilon: float,
+    y: np.ndarray,
+    *,
+    centered: bool,
+) -> None:
+    """`_skip` where nobody asks for more than the result, whose memory holds the sum before."""
+    x, skip, bias = terms
+    if not y.dtype == x.dtype == skip.dtype == np.float32 or skip.shape != x.shape:
+        y[...] = _skip(node, terms, gamma, beta, epsilon, centered=centered)
+        return
+    np.add(x, skip, out=y)
+    if bias is not None:
+        np.add(y, bias, out=y)
+    normalized(y, (-1,), epsilon, centered=centered, scale=gamma, bias=beta, out=y)
 
 
 @TABLE.operator("EmbedLayerNormalization", 1, domain=MICROSOFT)

@@ -22,7 +22,9 @@ def quantize_linear(node: NodeSpec) -> Kernel:
     asked, precision = _dtype(node, "output_dtype"), _dtype(node, "precision")
     saturate = bool(node.attr("saturate", 1))
 
-    def run(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray | None = None) -> np.ndarray:
+    def write(
+        x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray | None, y: np.ndarray | None
+    ) -> np.ndarray:
         zeros = None
         if zero_point is not None:
             zeros = spread(zero_point, x.shape, axis=axis, block_size=block_size)
@@ -33,9 +35,17 @@ def quantize_linear(node: NodeSpec) -> Kernel:
             asked or (np.dtype(np.uint8) if zero_point is None else zero_point.dtype),
             precision=precision,
             saturate=saturate,
+            out=y,
         )
 
-    return Kernel(run)
+    def run(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray | None = None) -> np.ndarray:
+        return write(x, scale, zero_point, None)
+
+    def into(x: np.ndarray, scale: np.ndarray, *zero_point_and_y: np.ndarray | None) -> None:
+        *zero_point, y = zero_point_and_y
+        write(x, scale, zero_point[0] if zero_point else None, y)
+
+    return Kernel(run, into)
 
 
 @TABLE.operator("DequantizeLinear", 1, domain=MICROSOFT, name="dequantize_linear/microsoft")

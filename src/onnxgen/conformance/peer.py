@@ -43,12 +43,8 @@ class Peer:
 
     def __init__(self, path: Path) -> None:
         """Load the model twice; raises what ONNX Runtime raises where it refuses it."""
-        import onnxruntime
-
-        levels = onnxruntime.GraphOptimizationLevel
-        # one thread: sums that several threads share (votes of trees) are not the same in every run
-        self._plain = _session(path, levels.ORT_DISABLE_ALL, num_threads=1)
-        self._optimized = _session(path, levels.ORT_ENABLE_ALL, num_threads=0)
+        self._plain = open_peer(str(path), optimized=False)
+        self._optimized = open_peer(str(path), optimized=True)
         self.inputs: list[Any] = self._plain.get_inputs()
         self.output_names: list[str] = [output.name for output in self._plain.get_outputs()]
 
@@ -107,11 +103,17 @@ def shapes_text(feeds: Mapping[str, Any]) -> str:
     return " ".join(f"{name}{list(value.shape)}" for name, value in feeds.items())
 
 
-def _session(path: Path, level: Any, *, num_threads: int) -> Any:
+def open_peer(model: str | bytes, *, optimized: bool) -> Any:
+    """A session of ONNX Runtime for a file's path or content.
+
+    Without optimizations it has one thread: what several threads share (votes of trees, rows that are quantized
+    together) depends on how many there are.
+    """
     import onnxruntime
 
+    levels = onnxruntime.GraphOptimizationLevel
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    options.graph_optimization_level = level
-    options.intra_op_num_threads = num_threads
-    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 0 if optimized else 1
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

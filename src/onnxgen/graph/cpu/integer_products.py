@@ -64,7 +64,18 @@ def integer_convolve(
     """The convolution of `shifted` arrays as int32; in float64 where sums could be inexact in float32."""
     heaviest = np.abs(w).sum(axis=tuple(range(1, w.ndim)), dtype=np.float64).max(initial=0)
     dtype = np.float32 if heaviest * x_peak <= _EXACT_FLOAT32 else np.float64
-    return _wrapped(convolve(x.astype(dtype, copy=False), w.astype(dtype, copy=False), axes, group=group))
+    return _wrapped(_convolve(x.astype(dtype, copy=False), w.astype(dtype, copy=False), axes, group=group))
+
+
+def _convolve(x: np.ndarray, w: np.ndarray, axes: Sequence[Axis], *, group: int) -> np.ndarray:
+    from onnxgen.graph.cpu.sliding_windows import slide_weights
+    from onnxgen.graph.cpu.tiled_convolution import MOST_AXES, PackedWeights, convolve_tiles
+
+    if x.dtype != np.float32 or not 1 <= len(axes) <= MOST_AXES or w.size == 0:
+        return convolve(x, w, axes, group=group)
+    if w.shape[1] == 1 and group > 1:
+        return slide_weights(x, w, None, axes)
+    return convolve_tiles(x, PackedWeights.of(w, None, group), axes)
 
 
 def _wrapped(x: np.ndarray) -> np.ndarray:

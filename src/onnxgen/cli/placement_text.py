@@ -59,8 +59,9 @@ def _summary(rows: Sequence[PlacementRow]) -> str:
     nodes = ", ".join(f"{name} {count}" for name, count in counts.most_common())
     times = [row.seconds for row in rows if row.seconds is not None]
     unknown = sum(row.seconds is None for row in rows)
+    estimate = f"estimated {sum(times):.1e} s" if times else "no estimate"
     missing = f", without {unknown} whose sizes are not known (--dim NAME=SIZE gives them)" if unknown else ""
-    return f"{len(rows)} nodes: {nodes}; estimated {sum(times):.1e} s{missing}"
+    return f"{len(rows)} node{'s' * (len(rows) != 1)}: {nodes}; {estimate}{missing}"
 
 
 def _short(count: int) -> str:

@@ -45,7 +45,7 @@ def test_the_placement_says_who_runs_what(onnxgen, graph):
     assert lines[0].split() == ["node", "operator", "provider", "kernel", "bytes", "operations", "seconds"]
     assert lines[1].split()[1:3] == ["MatMul-13", "cpu"]
     assert lines[1].split()[-3:] == ["?", "?", "?"]
-    assert lines[-1].startswith("2 nodes: cpu 2; estimated")
+    assert lines[-1].startswith("2 nodes: cpu 2; no estimate")
     assert "without 2 whose sizes are not known" in lines[-1]
 
 

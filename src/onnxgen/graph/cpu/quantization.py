@@ -159,12 +159,13 @@ def requantize(
 def dynamic_parameters(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Scale (float32) and zero point (uint8) that spread the range of ``x``, extended to 0, over uint8.
 
-    A tensor of zeros, or an empty one, has scale 1.
+    A tensor of zeros, or an empty one, has scale 1. NaN has no part in the range, but of NaN alone the scale is NaN, as
+    in ONNX Runtime.
     """
-    low = min(0.0, float(x.min(initial=0)))
-    high = max(0.0, float(x.max(initial=0)))
+    low = np.minimum(0, np.fmin.reduce(x, axis=None)) if x.size else 0
+    high = np.maximum(0, np.fmax.reduce(x, axis=None)) if x.size else 0
     scale = (np.float32(high) - np.float32(low)) / np.float32(255)
     scale = np.float32(1) if scale == 0 else scale
     with np.errstate(all="ignore"):
-        zero = np.clip(np.rint(-np.float32(low) / scale), 0, 255)
+        zero = np.clip(np.nan_to_num(np.rint(-np.float32(low) / scale), nan=255), 0, 255)
     return np.asarray(scale, np.float32), np.asarray(zero).astype(np.uint8)

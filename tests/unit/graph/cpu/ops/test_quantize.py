@@ -110,6 +110,15 @@ def test_nothing_but_zeros_has_scale_one(shape):
     assert y.tolist() == np.zeros(shape).tolist() and (float(scale), int(zero)) == (1, 0)
 
 
+@pytest.mark.parametrize(
+    "x", [[np.nan, 1, 2], [1, np.nan, -2], [np.nan] * 8, [np.inf, 1, 2], [-np.inf, 1, -2], [-np.inf, np.inf]]
+)
+def test_dynamic_parameters_of_what_is_not_finite(x):
+    x = np.array(x, np.float32)
+    expected = run_ort("DynamicQuantizeLinear", x, opset=11, outputs=3)
+    assert_same(run_cpu("DynamicQuantizeLinear", x, outputs=3), expected)
+
+
 @pytest.mark.parametrize("op_type", ["QuantizeLinear", "DequantizeLinear"])
 def test_the_contrib_forms_agree_with_the_standard(op_type):
     rng = fresh_rng()

@@ -25,6 +25,7 @@ from onnxgen.graph.shapes import infer_shapes
 PROVIDERS = {
     "cpu": lambda: load_provider("cpu"),
     "reference": lambda: load_provider("reference"),
+    "ort": lambda: load_provider("ort"),
     "mirror": MirrorProvider,
 }
 """How to make each provider that the contract is checked for. Add yours."""

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
+from functools import cache
 from threading import Lock
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 import onnxruntime
+from onnxruntime.capi import onnxruntime_pybind11_state  # pyright: ignore[reportAttributeAccessIssue]
 
 from onnxgen.foundations.recent import Recent
 from onnxgen.graph.ep import host
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 from onnxgen.graph.ep.provider import HOST, Claim, Decline
-from onnxgen.graph.ir.types import UNKNOWN, SequenceType, TensorType, ValueType, is_ml_dtype, numpy_dtype
+from onnxgen.graph.ir.schemas import schema
+from onnxgen.graph.ir.types import SequenceType, TensorType, ValueType, is_ml_dtype, numpy_dtype
 
 _KEPT_SESSIONS = 32
 
@@ -47,7 +50,7 @@ class OrtNodeProvider:
         try:
             self._session(node)
         except Exception as error:  # noqa: BLE001 - ONNX Runtime's errors have no common base
-            return Decline(f"ONNX Runtime refuses it: {' '.join(str(error).split())}")
+            return Decline(f"ONNX Runtime refuses it: {' '.join(str(error).split()).rstrip(' .')}")
         return Claim("session")
 
     def compile(self, node: NodeSpec, claim: Claim) -> Kernel:
@@ -91,12 +94,26 @@ def _load(model: bytes) -> Any:
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
+@cache
+def _kernel_versions() -> dict[tuple[str, str], list[tuple[int, int]]]:
+    """Versions, first to last, of each operator that ONNX Runtime's CPU provider has kernels for."""
+    found: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for kernel in onnxruntime_pybind11_state.get_all_opkernel_def():
+        if kernel.provider == "CPUExecutionProvider":
+            found.setdefault((kernel.domain, kernel.op_name), []).append(kernel.version_range)
+    return found
+
+
 def _why_not(node: NodeSpec) -> str | None:
+    versions = _kernel_versions().get((node.domain, node.op_type), [])
+    if not any(first <= node.since_version <= last for first, last in versions):
+        # as a function it may have loops inside, of whose shapes a single node does not say enough
+        return "ONNX Runtime has no kernel for it, at most a function"
     if any(isinstance(value, ir.Graph) for value in node.attributes.values()):
         return "it has graphs, and single nodes go to ONNX Runtime without what surrounds them"
     for kind, types in (("input", node.inputs), ("output", node.outputs)):
         for index, value in enumerate(types):
-            if value is not None and value != UNKNOWN and not _has_arrays(value):
+            if value is not None and not _has_arrays(value):
                 return f"{kind} {index} is of type {value}, which ONNX Runtime's Python interface has no arrays for"
     return None
 
@@ -104,7 +121,9 @@ def _why_not(node: NodeSpec) -> str | None:
 def _has_arrays(value: ValueType) -> bool:
     if isinstance(value, SequenceType):
         return _has_arrays(value.element)
-    return isinstance(value, TensorType) and not is_ml_dtype(numpy_dtype(value.dtype))
+    if not isinstance(value, TensorType):
+        return False
+    return value.dtype is ir.DataType.UNDEFINED or not is_ml_dtype(numpy_dtype(value.dtype))
 
 
 def _input_names(node: NodeSpec) -> list[str]:
@@ -126,7 +145,7 @@ def _one_node_model(node: NodeSpec) -> bytes:
         if value is not None:
             value.const_value = ir.tensor(array, name=value.name)
     outputs = [_value(name, kind) for name, kind in zip(_output_names(node), node.outputs, strict=True)]
-    ir_node = ir.Node(node.domain, node.op_type, values, _attributes(node.attributes), outputs=outputs)
+    ir_node = ir.Node(node.domain, node.op_type, values, _attributes(node), outputs=outputs)
     graph = ir.Graph(
         [value for index, value in enumerate(values) if value is not None and index not in node.constants],
         [value for value in outputs if value.name],
@@ -141,17 +160,32 @@ def _one_node_model(node: NodeSpec) -> bytes:
 
 
 def _value(name: str, kind: ValueType | None) -> ir.Value:
-    return ir.Value(name=name, type=None if kind is None or kind == UNKNOWN else _ir_type(kind))
+    return ir.Value(name=name, type=None if kind is None else _ir_type(kind))
 
 
-def _ir_type(kind: ValueType) -> ir.TypeProtocol:
+def _ir_type(kind: ValueType) -> ir.TypeProtocol | None:
+    """The type without shapes; None where it is not known."""
     if isinstance(kind, SequenceType):
-        return ir.SequenceType(_ir_type(kind.element))
+        element = _ir_type(kind.element)
+        return None if element is None else ir.SequenceType(element)
     assert isinstance(kind, TensorType)
-    return ir.TensorType(kind.dtype)
+    return None if kind.dtype is ir.DataType.UNDEFINED else ir.TensorType(kind.dtype)
 
 
-def _attributes(values: Mapping[str, Any]) -> list[ir.Attr]:
-    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+def _attributes(node: NodeSpec) -> list[ir.Attr]:
+    plain = {
+        name: list(value) if isinstance(value, tuple) else value for name, value in node.attributes.items()
+    }
+    empty = [name for name, value in plain.items() if value == []]
     tensors = {name: ir.tensor(value) for name, value in plain.items() if isinstance(value, np.ndarray)}
-    return list(ir.convenience.convert_attributes(plain | tensors))
+    filled = {name: value for name, value in (plain | tensors).items() if name not in empty}
+    return [*ir.convenience.convert_attributes(filled), *_empty_lists(node, empty)]
+
+
+def _empty_lists(node: NodeSpec, names: Sequence[str]) -> Iterator[ir.Attr]:
+    """Attributes whose kind their values do not show; of operators without a schema they are left out."""
+    known = schema(node.domain, node.op_type, node.opset)
+    for name in names:
+        if known is not None and name in known.attributes:
+            kind: Any = int(known.attributes[name].type)  # pyright: ignore[reportArgumentType]
+            yield ir.Attr(name, ir.AttributeType(kind), ())

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     counts: Counter[str] = Counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for path in _model_files(asked.paths):
+        for path in model_files(asked.paths):
             verdict = compare_model(
                 path, asked.providers.split(","), sizes, values=values, seed=asked.seed, rtol=asked.rtol,
                 levels=asked.levels.split(","), num_sizes=asked.sizes,
@@ -125,7 +125,8 @@ def _spread(run: PeerRun, rtol: float) -> str:
     return f" (ONNX Runtime itself moves by {run.spread:.1e})" if run.spread > rtol else ""
 
 
-def _model_files(paths: Sequence[str]) -> Iterator[Path]:
+def model_files(paths: Sequence[str]) -> Iterator[Path]:
+    """The files themselves, and every ``*.onnx`` in folders."""
     for path in map(Path, paths):
         yield from sorted(path.rglob("*.onnx")) if path.is_dir() else [path]
 

@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 
 from onnxgen.conformance.differences import largest_difference
+from onnxgen.conformance.models import model_files
 from onnxgen.conformance.peer import Peer, open_peer
 from onnxgen.graph.ep.from_graph import constant_array, node_spec
 from onnxgen.graph.ep.provider import Claim
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sizes = {name: int(size) for name, size in (text.split("=", 1) for text in asked.dim)}
     values = {name: float(value) for name, value in (text.split("=", 1) for text in asked.value)}
     found = False
-    for path in map(Path, asked.paths):
+    for path in model_files(asked.paths):
         results = list(compare_nodes(path, sizes, values=values, provider=asked.provider, seed=asked.seed))
         wrong = [one for one in results if one.failure or not one.difference <= asked.tolerance]
         print(f"{path}: {len(results)} nodes, {len(wrong)} differ by more than {asked.tolerance:g}")
@@ -142,7 +143,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m onnxgen.conformance.nodes",
         description="Compare each node of models with ONNX Runtime, on the values that ONNX Runtime gives it.",
     )
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="model files")
+    parser.add_argument(
+        "paths", nargs="+", metavar="PATH", help="model files, or folders to search for *.onnx"
+    )
     parser.add_argument("--provider", default="cpu", help="ours (%(default)s)")
     parser.add_argument(
         "--dim", action="append", default=[], metavar="NAME=SIZE", help="size of an open dimension"

@@ -131,6 +131,7 @@ def matmul_bnb4(node: NodeSpec) -> Kernel:
     """``a @ b.T`` (``a @ b`` without ``transB``) for ``b [N, K]`` as 4-bit indices into the values of FP4 or NF4.
 
     The flattened matrix has one scale for each ``block_size`` elements, and the first element in the high bits.
+    ``training_mode`` asks for a gradient that nobody computes here.
     """
     n, k, block = node.attr("N"), node.attr("K"), node.attr("block_size")
     if node.attr("quant_type") not in (0, 1):

@@ -72,7 +72,10 @@ def bias_split_gelu(node: NodeSpec) -> Kernel:
 
 @TABLE.operator("BiasSoftmax", 1, domain=MICROSOFT)
 def bias_softmax(node: NodeSpec) -> Kernel:
-    """Softmax of the sum over all axes from ``axis`` on. The bias broadcasts as in the addition that was fused."""
+    """Softmax of the sum over all axes from ``axis`` on.
+
+    The bias broadcasts as in the addition that was fused; ``is_inner_broadcast`` only says so once more.
+    """
     axis = node.attr("axis", 1)
 
     def run(x: np.ndarray, bias: np.ndarray) -> np.ndarray:

@@ -37,7 +37,10 @@ def _needed(node: NodeSpec, value: np.ndarray | None, name: str, *, used: bool) 
 
 @TABLE.operator("LinearAttention", 1, domain=MICROSOFT)
 def linear_attention(node: NodeSpec) -> Kernel:
-    """Inputs ``[batch, seq, heads * dim]``; the state may be kept after each of the last ``state_window`` tokens."""
+    """Inputs ``[batch, seq, heads * dim]``; the state may be kept after each of the last ``state_window`` tokens.
+
+    ``chunk_size`` says how many tokens a device may take at once; the result is the same.
+    """
     decays, corrects = _rule(node)
     heads, kv_heads, window = (
         node.attr("q_num_heads"),
@@ -96,7 +99,10 @@ def _unknown_activation(node: NodeSpec) -> str | None:
 
 @TABLE.operator("GatedDeltaNet", 1, domain=MICROSOFT, why_not=_unknown_activation)
 def gated_delta_net(node: NodeSpec) -> Kernel:
-    """Packed sequences, each with its state ``[heads, v_head_dim, head_dim]``; transitions can be captured for replay."""
+    """Packed sequences, each with its state ``[heads, v_head_dim, head_dim]``; transitions can be captured for replay.
+
+    ``chunk_size`` as in `linear_attention`.
+    """
     decays, corrects = _rule(node)
     capacity = node.attr("state_update_capacity", 0)
 

@@ -138,7 +138,10 @@ def _skip_into(
 
 @TABLE.operator("EmbedLayerNormalization", 1, domain=MICROSOFT)
 def embed_layer_normalization(node: NodeSpec) -> Kernel:
-    """BERT's first layer: the sum of word, position and segment embeddings, normalized; and how long each row is."""
+    """BERT's first layer: the sum of word, position and segment embeddings, normalized; and how long each row is.
+
+    ``mask_index_type`` is for shape inference.
+    """
     epsilon = node.attr("epsilon", 1e-12)
 
     def run(

@@ -158,7 +158,10 @@ def _suffix_match(source: list[int], tokens: list[int], shortest: int, longest: 
 
 @TABLE.operator("WordConvEmbedding", 1, domain=MICROSOFT)
 def word_conv_embedding(node: NodeSpec) -> Kernel:
-    """Words of character ids: a convolution over their embeddings, tanh, and the maximum over the word."""
+    """Words of character ids: a convolution over their embeddings, tanh, and the maximum over the word.
+
+    ``embedding_size`` and ``char_embedding_size`` repeat what the shapes of the weights say.
+    """
 
     def run(words: np.ndarray, weight: np.ndarray, bias: np.ndarray, table: np.ndarray) -> np.ndarray:
         if weight.shape[2:] != (node.attr("conv_window_size", 0) or weight.shape[2], table.shape[1]):

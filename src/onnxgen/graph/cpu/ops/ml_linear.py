@@ -58,7 +58,10 @@ def linear_regressor(node: NodeSpec) -> Kernel:
 
 @TABLE.operator("LinearClassifier", 1, domain=ML)
 def linear_classifier(node: NodeSpec) -> Kernel:
-    """The class with the highest score, and all scores; one set of weights is about the second of two classes."""
+    """The class with the highest score, and all scores; one set of weights is about the second of two classes.
+
+    ``multi_class`` changes nothing, as in ONNX Runtime: every class has weights of its own either way.
+    """
     labels, transform = class_labels(node), post_transform(node)
     intercepts = np.array(node.attr("intercepts", ()) or (0.0,) * len(labels), np.float32)
     weights = _matrix(node, "coefficients", len(intercepts))

@@ -67,7 +67,7 @@ def moe(node: NodeSpec) -> Kernel:
 
 @TABLE.operator("QMoE", 1, domain=MICROSOFT, why_not=_unknown)
 def quantized_moe(node: NodeSpec) -> Kernel:
-    """The same with weights of 2, 3, 4 or 8 bits; activations stay in float32."""
+    """The same with weights of 2, 3, 4 or 8 bits; activations stay in float32, which every ``accuracy_level`` allows."""
     bits = node.attr("expert_weight_bits", 4)
 
     def run(x: np.ndarray, router: np.ndarray, *given: np.ndarray | None) -> np.ndarray:

@@ -81,7 +81,10 @@ def packed_attention(node: NodeSpec) -> Kernel:
 
 @TABLE.operator("PackedMultiHeadAttention", 1, domain=MICROSOFT)
 def packed_multi_head_attention(node: NodeSpec) -> Kernel:
-    """The same over projected tokens, or ``[tokens, heads, 3, head_dim]`` with all three."""
+    """The same over projected tokens, or ``[tokens, heads, 3, head_dim]`` with all three.
+
+    There is nothing for ``mask_filter_value`` to fill: no sequence sees another.
+    """
     heads = node.attr("num_heads")
 
     def run(

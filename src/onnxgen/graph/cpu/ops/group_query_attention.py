@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from onnxgen.errors import InvalidGraphError, KernelError
+from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.attention import attend, causal_bias, to_heads
+from onnxgen.graph.cpu.group_query_options import GroupQueryOptions
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.indexing import checked_indices, copy_into, integers, scalar
 from onnxgen.graph.cpu.kv_quantization import CacheCodec
@@ -37,21 +38,6 @@ _INPUTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Attributes:
-    heads: int
-    kv_heads: int
-    scale: float
-    softcap: float
-    window: int | None
-    causal: bool
-    rotates: bool
-    interleaved: bool
-    smooth: bool
-    windowed_cache: bool
-    qk_output: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Extent:
     """How many tokens of one sequence are cached, and how many of the query are valid."""
 
@@ -66,7 +52,7 @@ class _Extent:
 @TABLE.operator("GroupQueryAttention", 1, domain=MICROSOFT)
 def group_query_attention(node: NodeSpec) -> Kernel:
     """Attends to past and new keys and appends the new ones to the cache, which may be one buffer in and out."""
-    options = _attributes(node)
+    options = GroupQueryOptions.of(node)
 
     def named(*inputs: np.ndarray | None) -> dict[str, Any]:
         return dict(zip(_INPUTS, (*inputs, *(None,) * (len(_INPUTS) - len(inputs))), strict=True))
@@ -95,35 +81,10 @@ def group_query_attention(node: NodeSpec) -> Kernel:
     return Kernel(run, into if len(node.outputs) > 2 else None, in_place=((1, 3), (2, 4)))
 
 
-def _attributes(node: NodeSpec) -> _Attributes:
-    window, causal = node.attr("local_window_size", -1), bool(node.attr("causal", 1))
-    if not causal and window >= 0:
-        raise InvalidGraphError(f"{node}: local_window_size {window} needs causal attention")
-    if node.attr("sliding_window_cache", 0) and window <= 0:
-        raise InvalidGraphError(f"{node}: sliding_window_cache needs local_window_size, which is {window}")
-    if node.wants_output(3) and node.attr("qk_output", 0) not in (1, 2):
-        raise InvalidGraphError(f"{node}: its fourth output needs qk_output 1 or 2")
-    if node.attr("sliding_window_cache", 0) and not node.has_input(3):
-        raise InvalidGraphError(f"{node}: sliding_window_cache needs past_key and past_value")
-    return _Attributes(
-        heads=node.attr("num_heads"),
-        kv_heads=node.attr("kv_num_heads"),
-        scale=node.attr("scale", 0.0),
-        softcap=node.attr("softcap", 0.0),
-        window=window if window >= 0 else None,
-        causal=causal,
-        rotates=bool(node.attr("do_rotary", 0)),
-        interleaved=bool(node.attr("rotary_interleaved", 0)),
-        smooth=node.attr("smooth_softmax", -1) == 1,
-        windowed_cache=bool(node.attr("sliding_window_cache", 0)),
-        qk_output=node.attr("qk_output", 0),
-    )
-
-
 class _Step:
     """One call: its inputs, and what follows from their shapes and lengths."""
 
-    def __init__(self, node: NodeSpec, options: _Attributes, given: dict[str, Any]) -> None:
+    def __init__(self, node: NodeSpec, options: GroupQueryOptions, given: dict[str, Any]) -> None:
         self.node, self.options, self.given = node, options, given
         self.dtype = given["query"].dtype
         self.query, self.key, self.value = self._projections()

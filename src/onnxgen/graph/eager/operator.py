@@ -72,7 +72,7 @@ def make_operator(
             if op_type in str(cause):
                 raise
             raise KernelError(f"{op_type}: {cause}") from cause
-        except (OnnxgenError, MemoryError):
+        except OnnxgenError:
             raise
         except Exception as cause:
             found = ", ".join(map(_described, values))

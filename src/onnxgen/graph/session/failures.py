@@ -14,12 +14,12 @@ from onnxgen.graph.session.run_values import described
 def raise_named(plan: Plan, error: Exception) -> None:
     """Raise the error that names the node whose line in the plan failed; return for errors that pass as they are.
 
-    Those are: a run that was stopped, memory that ran out, and nodes of inner graphs, which are named already.
+    Those are: a run that was stopped, nodes of inner graphs, which are named already, and what happens outside of nodes.
 
     Raises:
         KernelError: with the node, its provider, and its inputs' types and shapes.
     """
-    if isinstance(error, RunCancelledError | MemoryError) or _is_named(error):
+    if isinstance(error, RunCancelledError) or _is_named(error):
         return
     found = _failed_call(plan, error)
     if found is None:

@@ -151,6 +151,14 @@ def test_a_failing_node_is_named_with_its_inputs_also_in_prepared_runs() -> None
     np.testing.assert_array_equal(all_outputs(executable, {"x": x, "at": np.array([0])})[0], [2, 2, 2])
 
 
+def test_a_node_whose_result_is_larger_than_memory_is_named() -> None:
+    executable = compiled("g (float[N, 1] x, float[1, M] y) => (float[N, M] z) { [outer] z = Add (x, y) }")
+    x = np.broadcast_to(F(1), (2**30, 1))
+    with pytest.raises(KernelError, match=r"Add-14 'outer'.*MemoryError") as caught:
+        all_outputs(executable, {"x": x, "y": x.T})
+    assert isinstance(caught.value.__cause__, MemoryError)
+
+
 def test_infinities_and_nan_are_results_and_no_warnings() -> None:
     executable = compiled("g (float[2] x, float[2] y) => (float[2] z) { d = Div (x, y)  z = Exp (d) }")
     for _ in range(4):

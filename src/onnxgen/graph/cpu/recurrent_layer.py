@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnxgen.errors import KernelError
 from onnxgen.graph.cpu import tiled_products
 from onnxgen.graph.cpu.compiled.products import packed_columns
 from onnxgen.graph.cpu.compiled.recurrent import GATES, Cell, recurrence, recurrent_tile
@@ -46,7 +47,7 @@ class PackedRecurrence:
         """
         hidden, gates = r.shape[2], GATES[cell] * r.shape[2]
         if r.shape[1] != gates or w.shape[:2] != r.shape[:2]:
-            raise ValueError(
+            raise KernelError(
                 f"weights {w.shape} and {r.shape} are not those of a {cell} of {hidden} elements"
             )
         biases = np.zeros((len(r), 2, gates), np.float32) if b is None else b.reshape(len(r), 2, gates)

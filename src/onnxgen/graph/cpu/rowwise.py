@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.team import share
 
 _SOFTMAX_PER_S, _NORMALIZED_PER_S = 1.5e9, 3e9
@@ -62,13 +63,13 @@ def normalize_rows(
         The means and the inverse deviations (from the mean, or from 0), ``[rows]``.
 
     Raises:
-        ValueError: scale and bias do not fit each other or the rows.
+        KernelError: scale and bias do not fit each other or the rows.
     """
     from onnxgen.graph.cpu.compiled.rows import normalize
 
     size = math.prod(x.shape[x.ndim - axes :])
     if size % scale.shape[1] or (bias is not None and bias.shape != scale.shape):
-        raise ValueError(
+        raise KernelError(
             f"scale {scale.shape} and bias {None if bias is None else bias.shape} do not fit {size} elements"
         )
     rows = x.size // size
@@ -96,12 +97,12 @@ def scale_rows(x: np.ndarray, factors: np.ndarray, offsets: np.ndarray, y: np.nd
     ``y`` is C-contiguous, perhaps the memory of ``x``.
 
     Raises:
-        ValueError: there are not as many factors and offsets as channels.
+        KernelError: there are not as many factors and offsets as channels.
     """
     from onnxgen.graph.cpu.compiled.rows import affine
 
     if not factors.shape == offsets.shape == x.shape[1:2]:
-        raise ValueError(
+        raise KernelError(
             f"{factors.size} factors and {offsets.size} offsets do not fit {x.shape[1]} channels"
         )
     if x.size == 0:

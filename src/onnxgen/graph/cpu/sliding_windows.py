@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.compiled.planes import Kind, sliding
 from onnxgen.graph.cpu.team import share
 from onnxgen.graph.cpu.tiled_convolution import MOST_AXES, axis_table
@@ -93,7 +94,7 @@ def slide(
         divisors: What sums are divided by, float32 ``[product of all axes but the last, last axis]``.
 
     Raises:
-        ValueError: weights or bias do not fit the windows or the channels.
+        KernelError: weights or bias do not fit the windows or the channels.
     """
     if y.size == 0:
         return
@@ -104,12 +105,12 @@ def slide(
     begin = _BEGIN[kind] if bias is None else bias
     channels = y.shape[1]
     if channels % x.shape[1] or w.shape not in ((1, elements), (channels, elements)):
-        raise ValueError(
+        raise KernelError(
             f"weights {w.shape} do not fit {x.shape[1]} input and {channels} output channels and windows of"
             f" {elements} elements"
         )
     if len(begin) not in (1, channels):
-        raise ValueError(f"a bias of {len(begin)} elements does not fit {channels} output channels")
+        raise KernelError(f"a bias of {len(begin)} elements does not fit {channels} output channels")
     each = max(1, _ELEMENTS_OF_A_PART * planes // (y.size * elements))
     share(
         sliding(kind),

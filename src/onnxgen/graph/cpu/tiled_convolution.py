@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.compiled.convolution import BLOCK_PANELS, convolution, packed_rows
 from onnxgen.graph.cpu.compiled.tile import tile_shape
 from onnxgen.graph.cpu.team import num_threads, share
@@ -82,13 +83,13 @@ def convolve_tiles(
     """Correlate float32 ``x [batch, in, *size]`` with packed weights into ``[batch, out, *axes.out]``, bias added.
 
     Raises:
-        ValueError: channels or windows are not those of the weights.
+        KernelError: channels or windows are not those of the weights.
     """
     groups, _, depth, _ = weights.tiles.shape
     geometry = Geometry.of(tuple(axes))
     batch, channels = x.shape[:2]
     if channels != weights.channels * groups or depth != weights.channels * geometry.elements:
-        raise ValueError(
+        raise KernelError(
             f"weights of {groups} groups, {weights.channels} channels and {depth} elements do not fit {channels} channels "
             f"and windows of {geometry.elements} elements"
         )

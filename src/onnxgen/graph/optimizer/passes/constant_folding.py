@@ -20,8 +20,10 @@ MAX_GROWTH_BYTES = 1 << 20
 
 _KEPT = frozenset(("DequantizeLinear", "QuantizeLinear"))  # kernels want to see quantized weights as they are
 _GROWING = frozenset(
-    ("Resize", "Upsample", "Pad", "OneHot", "EyeLike", "CenterCropPad", "MelWeightMatrix", "Col2Im")
-)
+    ("Resize", "Upsample", "Pad", "OneHot", "EyeLike", "CenterCropPad", "MelWeightMatrix", "Col2Im", "AffineGrid",
+     "MaxUnpool", "DFT", "STFT", "HannWindow", "HammingWindow", "BlackmanWindow")
+)  # fmt: skip
+"""Operators of the standard whose results have as many elements as a value or an attribute says."""
 
 
 def fold(node: ir.Node, context: Context) -> Iterator[Edit]:
@@ -63,6 +65,8 @@ def _result_elements(node: ir.Node) -> int | None:
     known = [static_dims(output) for output in node.outputs if is_used(output)]
     if all(shape is not None for shape in known):
         return sum(prod(shape) for shape in known if shape is not None)
+    if node.domain:
+        return None
     given = [constant(value) for value in node.inputs]
     first, second = ints(node.inputs[0]), ints(node.inputs[1]) if len(node.inputs) > 1 else None
     match node.op_type:

@@ -37,7 +37,7 @@ def dense_tensor(sparse: onnx.SparseTensorProto, files: DataFiles) -> ir.TensorP
     dense.reshape(-1)[flat] = elements
     name = sparse.values.name
     if values.dtype is ir.DataType.STRING:
-        strings = [text.encode() for text in dense.reshape(-1)]
+        strings = [text.encode("utf-8", "surrogateescape") for text in dense.reshape(-1)]
         return ir.StringTensor(strings, shape=ir.Shape(dims), name=name)
     return ir.Tensor(dense, values.dtype, name=name)
 

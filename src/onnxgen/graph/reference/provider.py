@@ -40,7 +40,7 @@ class ReferenceProvider:
             inner_domain = "" if inner.domain == "ai.onnx" else inner.domain
             inside = way_to_run(inner_domain, inner.op_type, _opset(node, inner_domain))
             if isinstance(inside, str):
-                return Decline(f"its graph has {inner.op_type}, of which the reason is: {inside}")
+                return Decline(f"its graph has {inner.op_type}, which does not run here: {inside}")
         return Claim(way.value)
 
     def compile(self, node: NodeSpec, claim: Claim) -> Kernel:

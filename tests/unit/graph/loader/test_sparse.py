@@ -33,6 +33,7 @@ def test_positions_and_coordinates(indices):
 def test_no_values_and_strings():
     assert loaded(sparse([], np.zeros((0,)), [2])).tolist() == [0, 0]
     assert loaded(sparse([b"a"], [1], [2], object)).tolist() == ["", "a"]
+    assert loaded(sparse([b"\xff"], [1], [2], object)).tolist() == ["", "\udcff"]  # not UTF-8
 
 
 @pytest.mark.parametrize(

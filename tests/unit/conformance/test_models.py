@@ -33,6 +33,13 @@ def test_a_difference_is_told_with_its_place(file, monkeypatch):
     assert found.startswith("differs: y: ") and found.endswith("at x[1] (level disabled)")
 
 
+def test_integers_are_the_same(file, monkeypatch):
+    run = InferenceSession.run
+    monkeypatch.setattr(InferenceSession, "run", lambda *a, **k: [y + 1 for y in run(*a, **k)])
+    path = file("g (float[1] x) => (int64[1] y) <int64[1] n = {100000}> { a = Shape(x) y = Add(a, n) }")
+    assert verdict(path).startswith("differs: y: 100002 at [0], expected 100001")
+
+
 def test_what_onnx_runtime_cannot_tell_is_not_compared(file):
     assert verdict(file("g (float[1] x) => (float[1] y) { y = Nobody(x) }")).startswith(
         "not compared: ONNX Runtime does"

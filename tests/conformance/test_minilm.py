@@ -32,7 +32,9 @@ def model_file(tmp_path_factory):
     return folder / "model.onnx"
 
 
-@pytest.mark.parametrize("level", ["ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL"])
+@pytest.mark.parametrize(
+    "level", ["ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL"]
+)
 def test_the_encoder_gives_what_transformers_gives(model_file, level):
     from onnxgen import GraphOptimizationLevel, SessionOptions
 

@@ -60,7 +60,16 @@ def test_sizes_make_costs_known(onnxgen, graph):
 
 def test_providers_are_asked_in_the_order_of_the_list(onnxgen, graph):
     for names in ("reference", "reference,cpu"):
-        arguments = ("show", graph, "--placement", "--json", "--optimization", "disabled", "--providers", names)
+        arguments = (
+            "show",
+            graph,
+            "--placement",
+            "--json",
+            "--optimization",
+            "disabled",
+            "--providers",
+            names,
+        )
         rows = json.loads(onnxgen(*arguments).stdout)
         assert {row["provider"] for row in rows["placement"]} == {"reference"}
         assert all(row["declined"] == {} for row in rows["placement"])

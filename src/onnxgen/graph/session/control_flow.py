@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from onnxgen.graph.planner.aliasing import origins
 from onnxgen.graph.session.routine import Routine
 from onnxgen.graph.session.running import Run
 
-Maker = Callable[[NodeSpec, Mapping[str, Routine]], Kernel]
 """Makes the kernel of a control flow node from the routines of its graphs.
 
 The kernel takes the run, the node's inputs, then the outer values that any of its graphs uses; every graph's

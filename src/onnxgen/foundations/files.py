@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import tempfile
@@ -193,6 +194,18 @@ def atomic_file(target: Path) -> Generator[Path]:
         work.replace(target)
     finally:
         work.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file in a folder that exists: whole, or not at all.
+
+    Raises:
+        OSError: The folder does not exist, or cannot be written to.
+    """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
+    with atomic_file(path) as work:
+        work.write_bytes(content)
 
 
 def _umask() -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, cast
 
-from onnxgen.foundations.atomic_file import write_atomically
+from onnxgen.foundations.files import write_atomically
 
 
 class Tracer(Protocol):

@@ -125,7 +125,7 @@ def test_threads_have_their_own_rows():
 def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     path = tmp_path / "trace.json"
     path.write_text("before")
-    monkeypatch.setattr("os.fdopen", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    monkeypatch.setattr("pathlib.Path.write_bytes", lambda *_: (_ for _ in ()).throw(OSError("full")))
     with pytest.raises(OSError, match="full"):
         TraceRecorder().write(path)
     assert path.read_text() == "before"

@@ -7,7 +7,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from onnxgen.errors import CapabilityError
-from onnxgen.foundations.atomic_file import write_atomically
+from onnxgen.foundations.files import write_atomically
 
 _MOST_EMBEDDED_BYTES = 2**30
 """Weights that go into the model's own file, which protobuf limits to twice that."""

@@ -26,11 +26,22 @@ def pack(bits: np.ndarray, width: int) -> np.ndarray:
 
 
 def unpack(packed: np.ndarray, width: int, count: int) -> np.ndarray:
-    """Undo `pack`: ``uint8 [count]``, each element in the low bits of its byte."""
-    per_byte = _per_byte(width)
-    shifts = np.arange(per_byte, dtype=np.uint8) * np.uint8(width)
-    rows = packed.reshape(-1, 1) >> shifts  # [bytes, per_byte]
-    return (rows & np.uint8(2**width - 1)).reshape(-1)[:count]
+    """Undo `pack` for each row: the first ``count`` unsigned integers of ``[..., bytes]``, as uint8 ``[..., count]``.
+
+    Args:
+        packed: ``uint8 [..., bytes]``.
+        width: Bits of an element, 1 to 8; those that do not divide 8 lie across bytes.
+        count: Elements of a row.
+    """
+    if width == 8:
+        return packed[..., :count]
+    if 8 % width == 0:
+        shifts = np.arange(0, 8, width, dtype=np.uint8)
+        parts = (packed[..., None] >> shifts) & np.uint8((1 << width) - 1)  # [..., bytes, elements in a byte]
+        return parts.reshape(*packed.shape[:-1], -1)[..., :count]
+    flat = np.unpackbits(packed, axis=-1, count=count * width, bitorder="little")
+    weights = (1 << np.arange(width)).astype(np.uint8)
+    return (flat.reshape(*packed.shape[:-1], count, width) * weights).sum(-1, dtype=np.uint8)
 
 
 def _per_byte(width: int) -> int:

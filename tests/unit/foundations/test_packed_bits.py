@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernel_runs import fresh_rng
 from onnxgen.foundations.packed_bits import pack, unpack
 
 
@@ -22,3 +23,12 @@ def test_the_first_element_lies_lowest():
 def test_other_widths_are_our_own_mistake():
     with pytest.raises(AssertionError):
         pack(np.zeros(3, np.uint8), 3)
+
+
+@pytest.mark.parametrize("bits", range(1, 9))
+@pytest.mark.parametrize("count", [0, 1, 7, 16])
+def test_packing_by_shifts_and_unpacking_gives_the_numbers(bits, count):
+    numbers = fresh_rng().integers(0, 1 << bits, (3, count))
+    rows = [sum(int(n) << (i * bits) for i, n in enumerate(row)) for row in numbers]
+    packed = np.array([list(row.to_bytes(-(-count * bits // 8), "little")) for row in rows], np.uint8)
+    assert unpack(packed.reshape(3, -1), bits, count).tolist() == numbers.tolist()

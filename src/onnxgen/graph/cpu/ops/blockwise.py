@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from onnxgen.errors import InvalidGraphError, KernelError
+from onnxgen.foundations.packed_bits import unpack
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.indexing import checked_axis, checked_indices
-from onnxgen.graph.cpu.packed_bits import unpack
 from onnxgen.graph.cpu.quantization import dequantize, spread
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.ep.kernel import Kernel

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxgen.errors import InvalidGraphError, KernelError
+from onnxgen.foundations.packed_bits import unpack
 from onnxgen.graph.cpu.gelu import fast_gelu, sigmoid, silu, swiglu
 from onnxgen.graph.cpu.half import widened
-from onnxgen.graph.cpu.packed_bits import unpack
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.cpu.scores import softmax
 from onnxgen.graph.ep.kernel import Kernel

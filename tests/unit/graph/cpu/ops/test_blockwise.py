@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kernel_runs import CPU, assert_same, fresh_rng, node_spec, run_cpu, run_ort
-from onnxgen.graph.cpu.packed_bits import unpack
+from onnxgen.foundations.packed_bits import unpack
 from onnxgen.graph.ep.provider import Decline
 
 MICROSOFT = {"domain": "com.microsoft"}

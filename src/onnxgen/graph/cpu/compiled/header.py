@@ -1,0 +1,45 @@
+"""What every kernel of a step may ask about it: the words of the step's header."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Header(IntEnum):
+    """Indices of int64 words; addresses are of C-contiguous arrays that outlive the step.
+
+    Attributes:
+        TOKENS: Packed tokens of this pass.
+        SEQS: Sequences that they belong to.
+        ROWS: Rows whose logits are wanted.
+        TOKEN_IDS: int64 ``[tokens]``.
+        POSITIONS: int64 ``[tokens]``.
+        CU_SEQLENS: int32 ``[seqs + 1]``: where each sequence's tokens begin.
+        CONTEXT_LENS: int32 ``[seqs]``: tokens already in the cache.
+        BLOCK_TABLE: int32 ``[seqs, BLOCK_TABLE_WIDTH]``.
+        BLOCK_TABLE_WIDTH: Blocks in a row of the table.
+        BLOCK_SIZE: Token positions in a block.
+        SLOTS: int64 ``[tokens]``: block * BLOCK_SIZE + offset where a token's key and value go.
+        LOGITS_ROWS: int64 ``[rows]``: packed tokens whose logits are wanted.
+        ITEMS: Work items of attention, as its planning kernel left them.
+        NUM_ITEMS: How many there are.
+    """
+
+    TOKENS = 0
+    SEQS = 1
+    ROWS = 2
+    TOKEN_IDS = 3
+    POSITIONS = 4
+    CU_SEQLENS = 5
+    CONTEXT_LENS = 6
+    BLOCK_TABLE = 7
+    BLOCK_TABLE_WIDTH = 8
+    BLOCK_SIZE = 9
+    SLOTS = 10
+    LOGITS_ROWS = 11
+    ITEMS = 12
+    NUM_ITEMS = 13
+
+
+HEADER_WORDS = 32
+"""Words of a header; the rest is free."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numba
@@ -9,8 +10,8 @@ import numpy as np
 import pytest
 
 from kernel_runs import fresh_rng
-from onnxgen.graph.cpu.compiled import lanes, vector_math
-from onnxgen.graph.cpu.compiled.lanes import load, load_first, store, store_first
+from onnxgen.graph.cpu.compiled import lane_floats, vector_math
+from onnxgen.graph.cpu.compiled.lane_floats import load, load_first, store, store_first
 
 
 def _logistic(x):
@@ -41,9 +42,9 @@ LIMITS = {
 }
 
 
-def _of_all(name, x, first=0):
-    """The values in vectors that begin at ``first``, so that every element may come into every lane."""
-    function = getattr(lanes, name)
+@functools.cache
+def _over_rows(name):
+    function = getattr(lane_floats, name)
 
     @numba.njit
     def run(x, y, count):
@@ -53,9 +54,14 @@ def _of_all(name, x, first=0):
         last = 4 * (count - rest)
         store_first(y + last, rest, function(load_first(x + last, rest, np.float32(0))))
 
+    return run
+
+
+def _of_all(name, x, first=0):
+    """The values in vectors that begin at ``first``, so that every element may come into every lane."""
     x = x.astype(np.float32)
     y = np.full_like(x, 77)
-    run(x.ctypes.data + 4 * first, y.ctypes.data + 4 * first, x.size - first)
+    _over_rows(name)(x.ctypes.data + 4 * first, y.ctypes.data + 4 * first, x.size - first)
     assert (y[:first] == 77).all()
     return y
 
@@ -102,7 +108,7 @@ def test_exp_ends_where_float32_does():
 
 
 def test_the_inverse_root_is_that_of_the_processor():
-    inverse_root = lanes.inverse_root
+    inverse_root = lane_floats.inverse_root
 
     @numba.njit
     def run(x, y):

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnxgen.graph.ir.extents import Extent, set_extent
 from onnxgen.graph.ir.types import numpy_dtype
 from onnxgen.graph.loader.data_files import DataFiles
 
@@ -160,14 +161,23 @@ def _external(
     if not needed:
         return ir.Tensor(np.empty(dims, numpy_dtype(dtype)), dtype, shape=shape, name=proto.name)
     raw = files.extent(entries["location"], offset, needed, tensor=proto.name)
-    if dtype.bitwidth >= 8 and dtype is not _DataType.BOOL and offset % max(1, dtype.bitwidth // 8) == 0:
-        return ir.Tensor(from_bytes(raw, dtype, dims), dtype, shape=shape, name=proto.name)
+    tensor = _mapped(proto.name, raw, dtype, dims, aligned=offset % max(1, dtype.bitwidth // 8) == 0)
+    set_extent(tensor, Extent(entries["location"], offset))
+    return tensor
+
+
+def _mapped(
+    name: str, raw: np.ndarray, dtype: ir.DataType, dims: tuple[int, ...], *, aligned: bool
+) -> ir.TensorProtocol:
+    shape = ir.Shape(dims)
+    if dtype.bitwidth >= 8 and dtype is not _DataType.BOOL and aligned:
+        return ir.Tensor(from_bytes(raw, dtype, dims), dtype, shape=shape, name=name)
     # unpacking and aligning make copies, so they wait until somebody asks
     return ir.LazyTensor(
         lambda: ir.Tensor(np.require(from_bytes(raw, dtype, dims), requirements="A"), dtype),
         dtype=dtype,
         shape=shape,
-        name=proto.name,
+        name=name,
         cache=True,
     )
 

@@ -22,7 +22,9 @@ import numba
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, models, overload, register_model
+from numba.core.typing.templates import ConcreteTemplate, infer_global
+from numba.core.typing.templates import signature as typed
+from numba.extending import intrinsic, lower_builtin, models, register_model
 
 from onnxgen.graph.cpu.compiled import vector_math
 from onnxgen.graph.cpu.compiled.vector_math import FLOATS, INTS, LANES, Vector
@@ -77,7 +79,7 @@ def of_lanes(emit: Callable[..., Any], arity: int) -> Any:
         arity: How many: 1 to 3.
     """
 
-    def typed(*kinds: Any) -> Any:
+    def of(*kinds: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             values = [
                 _as_lanes(context, builder, kind, value)
@@ -88,21 +90,31 @@ def of_lanes(emit: Callable[..., Any], arity: int) -> Any:
         return lanes(*kinds), generate
 
     if arity == 1:
-        return intrinsic(lambda _context, x: typed(x))
+        return intrinsic(lambda _context, x: of(x))
     if arity == 2:
-        return intrinsic(lambda _context, x, y: typed(x, y))
-    return intrinsic(lambda _context, x, y, z: typed(x, y, z))
+        return intrinsic(lambda _context, x, y: of(x, y))
+    return intrinsic(lambda _context, x, y, z: of(x, y, z))
 
 
 def _operator(function: Any, emit: Callable[..., Any]) -> None:
-    apply = of_lanes(emit, 2)
+    """Let a Python operator of lanes, or of lanes and a number, be these instructions."""
+    numbers = (types.float32, types.float64)
+    pairs = [
+        (lanes, lanes),
+        *((lanes, number) for number in numbers),
+        *((number, lanes) for number in numbers),
+    ]
 
-    @overload(function, inline="always")
-    def of_two(x: Any, y: Any) -> Any:
-        numbers = (LaneType, types.Float, types.Integer)
-        if lanes in (x, y) and isinstance(x, numbers) and isinstance(y, numbers):
-            return lambda x, y: apply(x, y)
-        return None
+    class Typed(ConcreteTemplate):
+        cases = [typed(lanes, *pair) for pair in pairs]  # noqa: RUF012 - Numba reads it so
+
+    infer_global(function)(Typed)  # pyright: ignore[reportOptionalCall]
+    for pair in pairs:
+
+        @lower_builtin(function, *pair)
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kinds = zip(signature.args, arguments, strict=True)
+            return emit(builder, *(_as_lanes(context, builder, kind, value) for kind, value in kinds))
 
 
 def _sum(builder: Any, x: Any, y: Any) -> Any:

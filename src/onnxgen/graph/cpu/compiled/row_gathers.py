@@ -1,0 +1,73 @@
+"""Rows of a table by number: embeddings of tokens, and the rows whose logits are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from onnxgen.graph.cpu.compiled.header import Header
+from onnxgen.graph.cpu.compiled.kernel import float_word, word
+from onnxgen.graph.cpu.compiled.lane_floats import load, load_first, store, store_first
+from onnxgen.graph.cpu.compiled.lane_halves import reader
+from onnxgen.graph.cpu.compiled.vector_math import LANES
+from onnxgen.graph.cpu.isa import Isa
+
+_TOKENS, _TOKEN_IDS = int(Header.TOKENS), int(Header.TOKEN_IDS)
+_ROWS, _LOGITS_ROWS = int(Header.ROWS), int(Header.LOGITS_ROWS)
+_ZERO = np.float32(0)
+
+
+def embed(*, elements: str, isa: Isa) -> Callable[[int, int, int, int, int], None]:
+    """``y = table[token] * factor`` for the tokens of the header, all in the table.
+
+    Words:
+
+    1       width
+    2       factor, float32
+    3, 4    table: rows of float32, float16 or bfloat16; elements between them
+    5, 6    y: float32 rows, floats between them
+    """
+    read, read_first, element_bytes = reader(elements, isa)
+
+    def kernel(row: int, step: int, scratch: int, part: int, parts: int) -> None:
+        width, factor = word(row, 1), float_word(row, 2)
+        tokens, ids = word(step, _TOKENS), word(step, _TOKEN_IDS)
+        for token in range(tokens * part // parts, tokens * (part + 1) // parts):
+            source = word(row, 3) + element_bytes * word(ids, token) * word(row, 4)
+            y = word(row, 5) + 4 * token * word(row, 6)
+            i = 0
+            while i + LANES <= width:
+                store(y + 4 * i, read(source + element_bytes * i) * factor)
+                i += LANES
+            if i < width:
+                left = width - i
+                store_first(y + 4 * i, left, read_first(source + element_bytes * i, left) * factor)
+
+    return kernel
+
+
+def wanted_rows() -> Callable[[int, int, int, int, int], None]:
+    """``y[i] = x[r]`` for the rows ``r`` whose logits are wanted.
+
+    Words:
+
+    1       width
+    2, 3    x: float32 rows, floats between them
+    4, 5    y: likewise
+    """
+
+    def kernel(row: int, step: int, scratch: int, part: int, parts: int) -> None:
+        width = word(row, 1)
+        rows, wanted = word(step, _ROWS), word(step, _LOGITS_ROWS)
+        for r in range(rows * part // parts, rows * (part + 1) // parts):
+            x = word(row, 2) + 4 * word(wanted, r) * word(row, 3)
+            y = word(row, 4) + 4 * r * word(row, 5)
+            i = 0
+            while i + LANES <= width:
+                store(y + 4 * i, load(x + 4 * i))
+                i += LANES
+            if i < width:
+                store_first(y + 4 * i, width - i, load_first(x + 4 * i, width - i, _ZERO))
+
+    return kernel

@@ -17,7 +17,8 @@
     │   └── UnsupportedOperatorError   no execution provider runs a node
     ├── BackendError             a backend failed to load or to execute
     │   ├── StepError            a step breaks the contract between engine and backend
-    │   └── KernelError          a node of a graph failed while it was compiled or ran
+    │   ├── KernelError          a node of a graph failed while it was compiled or ran
+    │   └── MachineCodeError     compiled code of a kernel is damaged
     ├── FeedError                inputs or output names of a run do not fit the model
     ├── RunCancelledError        a run was told to stop
     ├── TokenIdError             a token id is outside the vocabulary
@@ -101,6 +102,10 @@ class StepError(BackendError, ValueError):
 
 class KernelError(BackendError):
     """A node of a graph failed while it was compiled or ran; the message names it and, of a run, has its inputs."""
+
+
+class MachineCodeError(BackendError, ValueError):
+    """Compiled code of a kernel is damaged, or not what its name says."""
 
 
 class FeedError(OnnxgenError, ValueError):

@@ -18,9 +18,10 @@ that finds the code on disk imports nothing from here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
 from numba.core import registry
 from numba.core.compiler import Flags, compile_extra
@@ -113,4 +114,18 @@ def object_code(
         {},
     )
     library = made.library
-    return library.codegen._tm.emit_object(library._final_module), made.fndesc.llvm_func_name
+    return _target_machine().emit_object(library._final_module), made.fndesc.llvm_func_name
+
+
+@cache
+def _target_machine() -> Any:
+    """This processor, with code that reaches what is its own by distances: short, and bound to no address."""
+    target: Any = registry.cpu_target
+    codegen = target.target_context.codegen()
+    return binding.Target.from_triple(binding.get_process_triple()).create_target_machine(
+        cpu=codegen._get_host_cpu_name(),
+        features=codegen._tm_features,
+        opt=3,
+        reloc="pic",
+        codemodel="small",
+    )

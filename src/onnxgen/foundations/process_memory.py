@@ -1,0 +1,31 @@
+"""How much memory this process has, as the system sees it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+
+def resident_bytes(status: Path = Path("/proc/self/status")) -> int | None:
+    """Memory of this process in RAM now; None where the system does not tell."""
+    return _field(status, "VmRSS")
+
+
+def peak_resident_bytes(status: Path = Path("/proc/self/status")) -> int | None:
+    """The most memory that this process ever had in RAM; None where the system does not tell."""
+    peak = _field(status, "VmHWM")
+    if peak is not None or sys.platform == "win32":
+        return peak
+    import resource
+
+    usage = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return usage if sys.platform == "darwin" else usage * 1024
+
+
+def _field(status: Path, name: str) -> int | None:
+    try:
+        lines = status.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    found = next((line for line in lines if line.startswith(f"{name}:")), None)
+    return None if found is None else int(found.split()[1]) * 1024

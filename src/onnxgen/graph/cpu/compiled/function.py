@@ -24,6 +24,10 @@ CONTRACTED = frozenset({"contract"})
 inline: Any = numba.njit(nogil=True, forceinline=True, error_model="numpy", fastmath=set(CONTRACTED))
 """For small functions that compiled loops call."""
 
+_called: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+leaf: Any = numba.njit(nogil=True, error_model="numpy", fastmath=set(CONTRACTED), **_called)
+"""For larger ones, each of which is compiled once, however often it is called."""
+
 
 @inline
 def address(array: Any) -> int:

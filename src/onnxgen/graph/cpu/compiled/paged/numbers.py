@@ -1,0 +1,28 @@
+"""How far integers may go, so that no sum of products leaves an int32.
+
+Scores: ``|q . k| <= |q| |k|`` (Cauchy and Schwarz), the lengths being those of the rounded vectors. Rounding adds at most
+``sqrt(256) / 2 = 8`` to a length, so vectors are scaled to a length of at most 46,300: ``46,308 ** 2 < 2 ** 31``. A vector whose
+energy is in one dimension is bound by int16 instead, 32,767. So an outlier among the dimensions costs no precision, and ordinary
+vectors have 13 to 14 bits where a bound on single elements would allow 12.5.
+
+Values: a sum over `SUM_KEYS` tokens of weights from 0 to `LARGEST_WEIGHT` and values of at most `LARGEST_VALUE`:
+``32 * 8191 * 8191 < 2 ** 31``.
+"""
+
+from __future__ import annotations
+
+LONGEST_VECTOR = 46300.0
+LARGEST_WORD = 32767.0
+
+SUM_KEYS = 32
+LARGEST_WEIGHT = 8191.0
+LARGEST_VALUE = 8191.0
+
+TILE_KEYS = 64
+"""Keys between two corrections of the running maximum. Tiles begin at multiples of it in every sequence."""
+
+SPLIT_KEYS = 256
+"""Keys whose softmax is computed on its own, at multiples of it in every sequence; then splits are merged in their order."""
+
+LOWEST = -1e30
+"""The maximum of no scores."""

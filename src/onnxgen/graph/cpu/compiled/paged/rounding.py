@@ -1,0 +1,96 @@
+"""Rows of float32 to rows of int16: what their scale follows from, and the rounding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from onnxgen.graph.cpu.compiled.paged.blocking import at
+from onnxgen.graph.cpu.compiled.paged.emitting import NOTHING, NUMBER, PLACE, emitted
+from onnxgen.graph.cpu.compiled.paged.power import ROUNDER, power_of_two
+from onnxgen.graph.cpu.compiled.paged.sums import of_all_lanes
+from onnxgen.graph.cpu.compiled.vectors import (
+    F32,
+    FLOATS,
+    HALVES,
+    I32,
+    INTS,
+    VECTOR_BYTES,
+    every,
+    fma,
+    load,
+    splat,
+    store,
+)
+from onnxgen.graph.cpu.isa import Isa
+
+
+def squares_of(isa: Isa, width: int) -> Any:
+    """``squares(row, factor)``: the sum of the squares of ``row * factor``."""
+
+    @emitted(NUMBER, PLACE, NUMBER)
+    def squares(b: Any, row: Any, factor: Any) -> Any:
+        in_all, total = splat(b, factor, FLOATS), every(FLOATS, 0.0)
+        for offset in range(0, 4 * width, VECTOR_BYTES):
+            x = b.fmul(load(b, at(b, row, offset), FLOATS), in_all)
+            total = fma(b, isa, x, x, total)
+        return of_all_lanes(b, total, b.fadd)
+
+    return squares
+
+
+def largest_of(width: int) -> Any:
+    """``largest(row)``: the largest size of an element; not finite where one is not."""
+
+    @emitted(NUMBER, PLACE)
+    def largest(b: Any, row: Any) -> Any:
+        # As integers, sizes compare as they do as floats, and NaN is above infinity.
+        def larger(x: Any, y: Any) -> Any:
+            return b.select(b.icmp_signed(">", x, y), x, y)
+
+        highest = every(INTS, 0)
+        for offset in range(0, 4 * width, VECTOR_BYTES):
+            size = b.and_(load(b, at(b, row, offset), INTS), every(INTS, 0x7FFFFFFF))
+            highest = larger(size, highest)
+        return b.bitcast(of_all_lanes(b, highest, larger), F32)
+
+    return largest
+
+
+def to_words_of(width: int) -> Any:
+    """``to_words(row, factor, out)``: int16 ``out[width]``, the nearest to ``row * factor``, which must be in reach."""
+
+    @emitted(NOTHING, PLACE, NUMBER, PLACE)
+    def to_words(b: Any, row: Any, factor: Any, out: Any) -> None:
+        for offset in range(0, 4 * width, VECTOR_BYTES):
+            x = b.fmul(load(b, at(b, row, offset), FLOATS), splat(b, factor, FLOATS))
+            whole = b.bitcast(b.fadd(x, every(FLOATS, ROUNDER)), INTS)
+            store(b, b.trunc(whole, HALVES), at(b, out, offset // 2))
+
+    return to_words
+
+
+def exponential_of(isa: Isa) -> Any:
+    """``exponential(x)``: ``2 ** x``, as weights compute it."""
+
+    @emitted(NUMBER, NUMBER)
+    def exponential(b: Any, x: Any) -> Any:
+        return b.extract_element(power_of_two(b, isa, splat(b, x, FLOATS)), I32(0))
+
+    return exponential
+
+
+@emitted(types.int32, NUMBER)
+def bits_of(b: Any, x: Any) -> Any:
+    """A float32 as an int32."""
+    return b.bitcast(x, I32)
+
+
+@emitted(NUMBER, NUMBER)
+def root(b: Any, x: Any) -> Any:
+    """The square root, as one instruction."""
+    function = cgutils.get_or_insert_function(b.module, ir.FunctionType(F32, [F32]), "llvm.sqrt.f32")
+    return b.call(function, [x])

@@ -1,0 +1,178 @@
+"""Queries, keys and values of new tokens: normed, rotated, rounded, and put where attention reads them."""
+
+# pyright: reportUntypedFunctionDecorator=false
+# Reason: numba's decorators are not typed.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from onnxgen.graph.cpu.compiled.function import inline
+from onnxgen.graph.cpu.compiled.header import Header
+from onnxgen.graph.cpu.compiled.kernel import float_word, floats, ints16, ints32, ints64, word
+from onnxgen.graph.cpu.compiled.paged import layout
+from onnxgen.graph.cpu.compiled.paged.arguments import WRITE, words
+from onnxgen.graph.cpu.compiled.paged.numbers import LARGEST_VALUE, LARGEST_WORD, LONGEST_VECTOR
+from onnxgen.graph.cpu.compiled.paged.rounding import (
+    bits_of,
+    exponential_of,
+    largest_of,
+    root,
+    squares_of,
+    to_words_of,
+)
+from onnxgen.graph.cpu.isa import Isa
+
+(
+    _ROWS,
+    _ROW_BYTES,
+    _QUERY_COLUMN,
+    _KEY_COLUMN,
+    _VALUE_COLUMN,
+    _KV_HEADS,
+    _GROUP,
+    _SCALE,
+    _QUERY_NORM,
+    _KEY_NORM,
+    _EPSILON,
+    _COS,
+    _SIN,
+    _QUERIES,
+    _QUERY_SCALES,
+    _PAGES,
+    _BLOCK_BYTES,
+) = words(WRITE, *WRITE)
+
+_ONE, _NONE = np.float32(1), np.float32(0)
+_LENGTH, _WORD, _VALUE = (
+    np.float32(1 / LONGEST_VECTOR),
+    np.float32(1 / LARGEST_WORD),
+    np.float32(1 / LARGEST_VALUE),
+)
+_TINY = np.float32(1e-30)
+"""Rows of nothing larger are rows of zeros."""
+_HUGE = np.float32(np.finfo(np.float32).max)
+_SMALLEST_VALUE_SCALE = np.float32(2.0**-40)
+_LINE, _BIAS = np.float32(2.0**-23), np.float32(127 - 0.0862)
+"""The bits of ``x``, as a number, times `_LINE` less 127 are ``log2(x)`` less at most 0.0861."""
+
+
+def write_keys_values(
+    *, isa: str, head_dim: int, value_dim: int, norm: bool, rotary_dim: int, interleaved: bool
+) -> Callable[..., None]:
+    """The kernel; its arguments are `arguments.WRITE`.
+
+    Args:
+        isa: A value of `Isa`.
+        head_dim: Dimensions of queries and keys.
+        value_dim: Dimensions of values.
+        norm: Whether queries and keys are divided by their root mean square, head by head, and weighted.
+        rotary_dim: Leading dimensions that are rotated; 0 for none.
+        interleaved: Whether rotated pairs are neighbours; otherwise an element of the first half and one of the second.
+    """
+    target = Isa(isa)
+    squares, largest, to_words = squares_of(target, head_dim), largest_of(head_dim), to_words_of(head_dim)
+    largest_value, to_value_words = largest_of(value_dim), to_words_of(value_dim)
+    exponential = exponential_of(target)
+    tile_bytes, values_at = layout.tile_bytes(head_dim, value_dim), layout.values_offset(head_dim)
+    half, step_of_pair = rotary_dim // 2, 2 if interleaved else 1
+    second = 1 if interleaved else half
+    words_at = 4 * max(head_dim, value_dim)
+
+    @inline
+    def prepare(row: int, source: int, weights: int, position: int, made: int) -> None:
+        """A query or key, normed and rotated."""
+        x, y = floats(source, head_dim), floats(made, head_dim)
+        if norm:
+            w = floats(weights, head_dim)
+            mean = squares(source, _ONE) / np.float32(head_dim)
+            factor = _ONE / root(mean + float_word(row, _EPSILON))
+            for i in range(head_dim):
+                y[i] = x[i] * factor * w[i]
+        else:
+            for i in range(head_dim):
+                y[i] = x[i]
+        if rotary_dim:
+            cos = floats(word(row, _COS) + 4 * half * position, half)
+            sin = floats(word(row, _SIN) + 4 * half * position, half)
+            for i in range(half):
+                real, imaginary = y[i * step_of_pair], y[i * step_of_pair + second]
+                y[i * step_of_pair] = real * cos[i] - imaginary * sin[i]
+                y[i * step_of_pair + second] = imaginary * cos[i] + real * sin[i]
+
+    @inline
+    def rounded(made: int, out: int) -> np.float32:
+        """Words of a query or key, and their scale."""
+        size = largest(made)
+        if size <= _TINY:
+            to_words(made, _NONE, out)
+            return _NONE
+        inverse = _ONE / size
+        scale = size * max(root(squares(made, inverse)) * _LENGTH, _WORD)
+        to_words(made, _ONE / scale if size <= _HUGE else _NONE, out)
+        # What is not finite has no words: its scale says so.
+        return scale if size <= _HUGE else np.float32(np.nan)
+
+    @inline
+    def write_key(row: int, source: int, position: int, tile: int, lane: int, scratch: int) -> None:
+        prepare(row, source, word(row, _KEY_NORM), position, scratch)
+        floats(tile, lane + 1)[lane] = rounded(scratch, scratch + words_at)
+        pairs, out = ints32(scratch + words_at, head_dim // 2), ints32(tile + _KEYS, head_dim // 2 * _TOKENS)
+        for pair in range(head_dim // 2):
+            out[pair * _TOKENS + lane] = pairs[pair]
+
+    @inline
+    def write_value(source: int, tile: int, lane: int, scratch: int) -> None:
+        size = largest_value(source)
+        log = np.float32(bits_of(max(size * _VALUE, _SMALLEST_VALUE_SCALE))) * _LINE - _BIAS
+        if not size <= _HUGE:
+            log = np.float32(np.nan)
+        inverse = exponential(-log)
+        floats(tile + _VALUE_LOGS, lane + 1)[lane] = log
+        floats(tile + _VALUE_INVERSES, lane + 1)[lane] = inverse
+        to_value_words(source, inverse, scratch + words_at)
+        words, out = (
+            ints16(scratch + words_at, value_dim),
+            ints16(tile + values_at + lane // 2 * 4 * value_dim, 2 * value_dim),
+        )
+        for i in range(value_dim):
+            out[2 * i + lane % 2] = words[i]
+
+    def kernel(row: int, step: int, scratch: int, part: int, parts: int) -> None:
+        kv_heads, group, tokens = word(row, _KV_HEADS), word(row, _GROUP), word(step, _TOKENS_WORD)
+        block_size = word(step, _BLOCK_SIZE)
+        slots, positions = ints64(word(step, _SLOTS), tokens), ints64(word(step, _POSITIONS), tokens)
+        units = tokens * kv_heads
+        for unit in range(part * units // parts, (part + 1) * units // parts):
+            token, head = unit // kv_heads, unit % kv_heads
+            source, position = word(row, _ROWS) + token * word(row, _ROW_BYTES), positions[token]
+            block, offset = slots[token] // block_size, slots[token] % block_size
+            tile = word(row, _PAGES) + block * word(row, _BLOCK_BYTES)
+            tile += (head * (block_size // _TOKENS) + offset // _TOKENS) * tile_bytes
+            lane = offset % _TOKENS
+            write_key(
+                row, source + 4 * (word(row, _KEY_COLUMN) + head * head_dim), position, tile, lane, scratch
+            )
+            write_value(source + 4 * (word(row, _VALUE_COLUMN) + head * value_dim), tile, lane, scratch)
+            queries = (head * tokens + token) * group
+            for index in range(group):
+                column = word(row, _QUERY_COLUMN) + (head * group + index) * head_dim
+                prepare(row, source + 4 * column, word(row, _QUERY_NORM), position, scratch)
+                scale = rounded(scratch, word(row, _QUERIES) + 2 * head_dim * (queries + index))
+                place = word(row, _QUERY_SCALES) + 4 * (queries + index)
+                floats(place, 1)[0] = scale * float_word(row, _SCALE)
+
+    return kernel
+
+
+_TOKENS_WORD, _POSITIONS, _SLOTS, _BLOCK_SIZE = (
+    int(name) for name in (Header.TOKENS, Header.POSITIONS, Header.SLOTS, Header.BLOCK_SIZE)
+)
+_TOKENS, _KEYS, _VALUE_LOGS, _VALUE_INVERSES = (
+    layout.TILE_TOKENS,
+    layout.KEYS,
+    layout.VALUE_LOGS,
+    layout.VALUE_INVERSES,
+)

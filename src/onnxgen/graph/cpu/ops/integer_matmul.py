@@ -3,88 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from onnxgen.graph.cpu.integer_products import integer_matmul, peak, shifted
-from onnxgen.graph.cpu.quantization import dynamic_parameters, is_float, quantize, requantize
+from onnxgen.graph.cpu.packed_bytes import BYTES, Scales
+from onnxgen.graph.cpu.quantization import dynamic_parameters, quantize, requantize
+from onnxgen.graph.cpu.quantized_product import (
+    QuantizedProduct,
+    as_rows,
+    both_scales,
+    of_columns,
+    of_rows,
+)
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 
 TABLE = KernelTable()
 
-Product = Callable[[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None], np.ndarray]
+Computation = Callable[..., np.ndarray]
+"""``compute(y, *inputs)``: the result, in ``y`` where that is given; else in new memory, or in an array of its own."""
 
 
-def quantized_product(node: NodeSpec, b: int, b_zero_point: int) -> Product:
-    """A function ``(a, b, a_zero_point, b_zero_point)`` that returns ``(a - a_zero) @ (b - b_zero)``: int32, or float32 for float8 operands.
+def _kernel(compute: Computation) -> Kernel:
+    def run(*inputs: Any) -> np.ndarray:
+        return compute(None, *inputs)
 
-    ``b`` and ``b_zero_point`` are the input indices of the right operand; where it is constant, its form for BLAS is
-    made once.
-    """
-    packed: tuple[np.ndarray, int] | None = None
-    if b in node.constants and (not node.has_input(b_zero_point) or b_zero_point in node.constants):
-        packed = _right(node.constants[b], node.constants.get(b_zero_point))
+    def into(*inputs_and_y: Any) -> None:
+        *inputs, y = inputs_and_y
+        result = compute(y, *inputs)
+        if result is not y:
+            y[...] = result
 
-    def product(
-        a: np.ndarray, b: np.ndarray, a_zero_point: np.ndarray | None, b_zero_point: np.ndarray | None
-    ) -> np.ndarray:
-        right, right_peak = packed or _right(b, b_zero_point)
-        zeros = None if a_zero_point is None else _by_row(a_zero_point)
-        left = shifted(a, zeros)
-        if is_float(a.dtype):
-            return left @ right
-        return integer_matmul(left, right, a_peak=peak(a.dtype, zeros), b_peak=right_peak)
-
-    return product
+    return Kernel(run, into)
 
 
-def _right(b: np.ndarray, zero_point: np.ndarray | None) -> tuple[np.ndarray, int]:
-    right = shifted(b, None if zero_point is None else _by_column(zero_point))
-    return right, 0 if is_float(b.dtype) else peak(b.dtype, zero_point)
-
-
-def _by_row(parameter: np.ndarray) -> np.ndarray:
-    """A scale or zero point of the left operand: one for all, or one for each row."""
-    if parameter.size == 1:
-        return parameter.reshape(())
-    return parameter[:, None] if parameter.ndim == 1 else parameter
-
-
-def _by_column(parameter: np.ndarray) -> np.ndarray:
-    """A scale or zero point of the right operand: one for all, or one for each column."""
-    return parameter.reshape(()) if parameter.size == 1 else parameter
-
-
-def _both(a_scale: np.ndarray, b_scale: np.ndarray) -> np.ndarray:
-    """The scale of a product, float32."""
-    return np.asarray(_by_row(a_scale).astype(np.float32) * _by_column(b_scale).astype(np.float32))
+def _empty(y: np.ndarray | None, a: np.ndarray, columns: int, dtype: Any) -> np.ndarray:
+    return np.empty((*a.shape[:-1], columns), dtype) if y is None else y
 
 
 @TABLE.operator("MatMulInteger16", 1, domain=MICROSOFT)
 @TABLE.operator("MatMulInteger", 10)
 def matmul_integer(node: NodeSpec) -> Kernel:
     """``(a - a_zero_point) @ (b - b_zero_point)`` in int32."""
-    product = quantized_product(node, 1, 3)
+    product = QuantizedProduct(node, 1, 3)
 
-    def run(
+    def compute(
+        y: np.ndarray | None,
         a: np.ndarray,
         b: np.ndarray,
         a_zero_point: np.ndarray | None = None,
         b_zero_point: np.ndarray | None = None,
     ) -> np.ndarray:
-        return product(a, b, a_zero_point, b_zero_point)
+        return product(a, b, a_zero_point, b_zero_point, y=y)
 
-    return Kernel(run)
+    return _kernel(compute)
 
 
 @TABLE.operator("QLinearMatMul", 10, 21)
 def qlinear_matmul(node: NodeSpec) -> Kernel:
     """The product of quantized tensors, quantized again."""
-    product = quantized_product(node, 3, 5)
+    product = QuantizedProduct(node, 3, 5)
 
-    def run(
+    def compute(
+        y: np.ndarray | None,
         a: np.ndarray,
         a_scale: np.ndarray,
         a_zero_point: np.ndarray,
@@ -94,19 +77,34 @@ def qlinear_matmul(node: NodeSpec) -> Kernel:
         y_scale: np.ndarray,
         y_zero_point: np.ndarray,
     ) -> np.ndarray:
-        scale = _both(a_scale, b_scale) / y_scale.astype(np.float32)
+        tiled = product.tiled(a, b, b_zero_point) if y_zero_point.dtype in BYTES else None
+        if tiled is not None and y_scale.size == y_zero_point.size == 1:
+            products, right = tiled
+            y = _empty(y, a, right.columns, y_zero_point.dtype)
+            products.requantized(
+                as_rows(a),
+                of_rows(a_zero_point, a),
+                right,
+                as_rows(y),
+                scales=Scales(of_rows(a_scale, a).astype(np.float32), of_columns(b_scale, right.columns)),
+                y_scale=y_scale.astype(np.float32),
+                y_zero=y_zero_point,
+            )
+            return y
+        scale = both_scales(a_scale, b_scale) / y_scale.astype(np.float32)
         accumulated = product(a, b, a_zero_point, b_zero_point).astype(np.float32)
         return requantize(accumulated, scale, y_zero_point, y_zero_point.dtype)
 
-    return Kernel(run)
+    return _kernel(compute)
 
 
 @TABLE.operator("MatMulIntegerToFloat", 1, domain=MICROSOFT)
 def matmul_integer_to_float(node: NodeSpec) -> Kernel:
     """``MatMulInteger`` times both scales, plus a bias."""
-    product = quantized_product(node, 1, 5)
+    product = QuantizedProduct(node, 1, 5)
 
-    def run(
+    def compute(
+        y: np.ndarray | None,
         a: np.ndarray,
         b: np.ndarray,
         a_scale: np.ndarray,
@@ -115,39 +113,69 @@ def matmul_integer_to_float(node: NodeSpec) -> Kernel:
         b_zero_point: np.ndarray | None = None,
         bias: np.ndarray | None = None,
     ) -> np.ndarray:
-        y = product(a, b, a_zero_point, b_zero_point).astype(np.float32) * _both(a_scale, b_scale)
-        return (y if bias is None else y + bias.astype(np.float32)).astype(a_scale.dtype, copy=False)
+        tiled = product.tiled(a, b, b_zero_point)
+        if tiled is None:
+            scale = both_scales(a_scale, b_scale)
+            wide = product(a, b, a_zero_point, b_zero_point).astype(np.float32) * scale
+            wide = wide if bias is None else wide + bias.astype(np.float32)
+            return wide.astype(a_scale.dtype, copy=False)
+        products, right = tiled
+        result = _empty(y if a_scale.dtype == np.float32 else None, a, right.columns, np.float32)
+        products.floats(
+            as_rows(a),
+            of_rows(a_zero_point, a),
+            right,
+            as_rows(result),
+            scales=Scales(of_rows(a_scale, a).astype(np.float32), of_columns(b_scale, right.columns)),
+            bias=None if bias is None else of_columns(bias, right.columns),
+        )
+        return result.astype(a_scale.dtype, copy=False)
 
-    return Kernel(run)
+    return _kernel(compute)
 
 
 @TABLE.operator("DynamicQuantizeMatMul", 1, domain=MICROSOFT)
 def dynamic_quantize_matmul(node: NodeSpec) -> Kernel:
     """A float tensor, quantized to uint8 by its range, times a quantized one; float result, plus a bias."""
-    product = quantized_product(node, 1, 3)
+    product = QuantizedProduct(node, 1, 3)
 
-    def run(
+    def compute(
+        y: np.ndarray | None,
         a: np.ndarray,
         b: np.ndarray,
         b_scale: np.ndarray,
         b_zero_point: np.ndarray | None = None,
         bias: np.ndarray | None = None,
     ) -> np.ndarray:
+        tiled = product.tiled(a, b, b_zero_point)
+        if tiled is not None:
+            products, right = tiled
+            y = _empty(y, a, right.columns, np.float32)
+            products.dynamic(
+                as_rows(a),
+                right,
+                as_rows(y),
+                column_scales=of_columns(b_scale, right.columns),
+                bias=None if bias is None else of_columns(bias, right.columns),
+            )
+            return y
         a_scale, a_zero_point = dynamic_parameters(a)
         quantized = quantize(a, a_scale, a_zero_point, np.dtype(np.uint8))
-        y = product(quantized, b, a_zero_point, b_zero_point).astype(np.float32) * _both(a_scale, b_scale)
-        return y if bias is None else y + bias
+        scale = both_scales(a_scale, b_scale)
+        wide = product(quantized, b, a_zero_point, b_zero_point).astype(np.float32) * scale
+        return wide if bias is None else wide + bias
 
-    return Kernel(run)
+    return _kernel(compute)
 
 
 @TABLE.operator("QGemm", 1, domain=MICROSOFT)
 def qgemm(node: NodeSpec) -> Kernel:
     """``alpha * a' @ b' + c`` of quantized tensors; float32 where the node gives no output scale."""
-    alpha = np.float32(node.attr("alpha", 1.0))
-    trans_a, trans_b = bool(node.attr("transA", 0)), bool(node.attr("transB", 0))
+    alpha, trans_a = np.float32(node.attr("alpha", 1.0)), bool(node.attr("transA", 0))
+    product = QuantizedProduct(node, 3, 5, transposed=bool(node.attr("transB", 0)))
 
-    def run(
+    def compute(
+        y: np.ndarray | None,
         a: np.ndarray,
         a_scale: np.ndarray,
         a_zero_point: np.ndarray,
@@ -158,20 +186,27 @@ def qgemm(node: NodeSpec) -> Kernel:
         y_scale: np.ndarray | None = None,
         y_zero_point: np.ndarray | None = None,
     ) -> np.ndarray:
-        left, right = a.T if trans_a else a, b.T if trans_b else b
-        sums = integer_matmul(
-            shifted(left, a_zero_point.reshape(())),
-            shifted(right, b_zero_point),
-            a_peak=peak(a.dtype, a_zero_point),
-            b_peak=peak(b.dtype, b_zero_point),
-        )
-        if c is not None:
-            sums = sums + c
-        scale = alpha * a_scale.reshape(()) * b_scale
+        left, row_scale = a.T if trans_a else a, alpha * a_scale.reshape(1)
+        tiled = product.tiled(left, b, b_zero_point)
+        if tiled is None or (c is not None and c.size != 1 and c.shape[:-1] not in ((), (1,))):
+            sums = product(left, b, a_zero_point.reshape(()), b_zero_point)
+            sums, scale = sums if c is None else sums + c, row_scale * b_scale
+            if y_scale is None or y_zero_point is None:
+                return (sums * scale).astype(np.float32)
+            scale = scale / y_scale.reshape(())
+            return requantize(sums.astype(np.float32), scale, y_zero_point.reshape(()), y_zero_point.dtype)
+        products, right = tiled
+        operands = left, of_rows(a_zero_point, left), right
+        scales = Scales(row_scale, of_columns(b_scale, right.columns))
+        addend = None if c is None else of_columns(c, right.columns, np.int32)
         if y_scale is None or y_zero_point is None:
-            return (sums * scale).astype(np.float32)
-        return requantize(
-            sums.astype(np.float32), scale / y_scale.reshape(()), y_zero_point.reshape(()), y_zero_point.dtype
-        )
+            y = _empty(y, left, right.columns, np.float32)
+            products.floats(*operands, y, scales=scales, addend=addend)
+        else:
+            y = _empty(y, left, right.columns, y_zero_point.dtype)
+            products.requantized(
+                *operands, y, scales=scales, y_scale=y_scale, y_zero=y_zero_point, addend=addend
+            )
+        return y
 
-    return Kernel(run)
+    return _kernel(compute)

@@ -1,0 +1,116 @@
+"""Kernel calls of one node of a graph: made ready once, then run with the addresses of each call."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+
+from onnxgen.foundations.cpuinfo import default_threads
+from onnxgen.graph.cpu.aligned_memory import LINE_BYTES, aligned
+from onnxgen.graph.cpu.compiled.header import HEADER_WORDS, Header
+from onnxgen.graph.cpu.step.crew import SCRATCH_BYTES, Entry, crew
+from onnxgen.graph.cpu.step.kernel import StepKernel
+from onnxgen.graph.cpu.step.table import StepTable
+from onnxgen.graph.ep.threads import most_threads
+
+_WORTH_SHARING_S = 20e-6
+"""Shorter work is done before another thread has begun."""
+
+_TOKENS, _TOKEN_IDS = int(Header.TOKENS), int(Header.TOKEN_IDS)
+
+
+class NodeCalls:
+    """Some kernels, called one after the other. May be run from several threads; runs take turns.
+
+    Args:
+        *kernels: What is called, in order.
+    """
+
+    def __init__(self, *kernels: StepKernel) -> None:
+        self._table = StepTable()
+        for kernel in kernels:
+            self._table.add(kernel, **dict.fromkeys(kernel.arguments, 0))
+        self._words = self._table.words
+        self._ends = [1 + len(kernel.arguments) for kernel in kernels]
+        self._counts = np.ones(len(kernels), np.int64)
+        self._entries = [Entry(int(code)) for code in self._words[:, 0]]
+        self._places = [self._words[index : index + 1].ctypes.data for index in range(len(kernels))]
+
+    def run(
+        self,
+        arguments: Sequence[Sequence[int]],
+        parts: Sequence[int],
+        *,
+        seconds: float,
+        rows: int = 0,
+        token_ids: int = 0,
+    ) -> None:
+        """Call the kernels.
+
+        Args:
+            arguments: For each kernel the values of its arguments, in their order.
+            parts: Parts of each where several threads work on it.
+            seconds: Roughly what one thread takes for all: whether others are asked to help.
+            rows: What kernels find as `Header.TOKENS`.
+            token_ids: The address that they find as `Header.TOKEN_IDS`.
+        """
+        shared = workspace()
+        with shared.lock:
+            for index, values in enumerate(arguments):
+                self._words[index, 1 : self._ends[index]] = values
+            shared.header[_TOKENS], shared.header[_TOKEN_IDS] = rows, token_ids
+            threads = most_threads(_cores()) if seconds > _WORTH_SHARING_S else 1
+            if threads > 1:
+                self._counts[:] = parts
+                crew().run(self._table, self._counts, shared.header, threads=threads)
+                return
+            for entry, place in zip(self._entries, self._places, strict=True):
+                entry(place, shared.header_address, shared.scratch_address, 0, 1)
+
+
+class Workspace:
+    """Memory of the kernels of nodes, and between them. Who uses it holds the lock: nodes take turns on the threads anyway.
+
+    Attributes:
+        lock: May be taken again by the thread that holds it.
+        header: Of steps, int64 ``[HEADER_WORDS]``.
+        header_address: Where it lies.
+        scratch_address: Scratch memory of the thread that holds the lock.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.header = np.zeros(HEADER_WORDS, np.int64)
+        self.header_address = self.header.ctypes.data
+        self._scratch = aligned(SCRATCH_BYTES)
+        self.scratch_address = self._scratch.ctypes.data
+        self._memory = aligned(LINE_BYTES)
+
+    def addresses(self, *sizes: int) -> list[int]:
+        """Places of so many bytes, each on cache lines of its own; what lies there is anything."""
+        offsets = [0]
+        for size in sizes:
+            offsets.append(offsets[-1] + -(-size // LINE_BYTES) * LINE_BYTES)
+        if offsets[-1] > self._memory.nbytes:
+            self._memory = aligned(offsets[-1])
+        start = self._memory.ctypes.data
+        return [start + offset for offset in offsets[:-1]]
+
+
+@cache
+def workspace() -> Workspace:
+    """The workspace of this process."""
+    return Workspace()
+
+
+@cache
+def _cores() -> int:
+    return default_threads()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=workspace.cache_clear)

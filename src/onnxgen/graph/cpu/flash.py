@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import ml_dtypes
 import numpy as np
 
+from onnxgen.graph.cpu.head_rows import ELEMENT_KINDS
 from onnxgen.graph.cpu.team import WORTH_SHARING_S, share
-
-_KINDS = {
-    np.dtype(np.float32): 0,
-    np.dtype(np.float16): 1,
-    np.dtype(ml_dtypes.bfloat16): 2,
-    np.dtype(np.int8): 3,
-    np.dtype(np.uint8): 4,
-}
-"""As `compiled.widening` counts them; uint8 is two 4-bit numbers."""
 
 _OPERATIONS_PER_S, _BYTES_PER_S = 70e9, 20e9
 """Of one thread, roughly: to tell what is worth sharing."""
@@ -69,7 +60,7 @@ class Paging:
 
 def can_attend(*arrays: np.ndarray) -> bool:
     """Whether keys and values have types and strides that can be read."""
-    return all(x.dtype in _KINDS and x.strides[-1] == x.itemsize for x in arrays)
+    return all(x.dtype in ELEMENT_KINDS and x.strides[-1] == x.itemsize for x in arrays)
 
 
 def flash_attend(
@@ -158,7 +149,7 @@ def flash_attend(
         *(heads, kv_heads, head_dim, value_dim),
         UNBOUNDED if scoring.left is None else scoring.left,
         UNBOUNDED if scoring.right is None else scoring.right,
-        *(_KINDS[keys.dtype], _KINDS[values.dtype]),
+        *(ELEMENT_KINDS[keys.dtype], ELEMENT_KINDS[values.dtype]),
         *(0 if x is None else x.ctypes.data for x in (scoring.key_scale, scoring.value_scale, scoring.sink)),
         *(block_rows, row_blocks, splits, split_keys, scoring.scale, scoring.softcap),
     )

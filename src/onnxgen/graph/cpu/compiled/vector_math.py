@@ -4,6 +4,7 @@ Each takes a builder and a ``<16 x float>`` and returns another; no library is c
 nothing. A lane's result depends on that lane alone, and multiply-adds are explicit: the same bits wherever they are used.
 
     exp                 2e-7 of the value; 0 and infinity where float32 ends
+    log                 2e-7 of the value, or 1e-7 near 1, where that is more; NaN below 0
     sigmoid, silu       3e-7 of the value down to -87, beyond it nearer to 0 than 1e-36
     tanh                4e-7 of the value
     erf                 4e-7 of the value
@@ -40,6 +41,10 @@ _EXP = (
 )
 """``(exp(r) - 1 - r) / r^2`` over [-ln(2) / 2, ln(2) / 2], highest power first; fitted to 3e-9 of ``exp(r)``."""
 _EXP_LOWEST, _EXP_HIGHEST = -104.0, 89.0
+
+_ARTANH = (2 / 9, 2 / 7, 2 / 5, 2 / 3)
+"""``artanh(s) / s``, doubled, after its first term; 3e-9 of the value where ``s`` is at most 0.172."""
+_SMALLEST_NORMAL, _RAISED, _ROOT_HALF_BITS = 2.0**-126, 24, 0x3F3504F3
 
 _TANH = (
     (1.3319307805322084e-08, 2.058365726361102e-05, 0.0034940455194223895, 0.13379727263418778, 0.99999998),
@@ -159,6 +164,27 @@ def exp(builder: Any, value: Any) -> Any:
 def _power_of_two(builder: Any, whole: Any) -> Vector:
     biased = builder.add(whole, ir.Constant(INTS, [127] * LANES))
     return Vector(builder, builder.bitcast(builder.shl(biased, ir.Constant(INTS, [23] * LANES)), FLOATS))
+
+
+def log(builder: Any, value: Any) -> Any:
+    """The natural logarithm: ``x = m * 2 ** e`` with ``m`` around 1, and ``log(m) = 2 * artanh((m - 1) / (m + 1))``."""
+    x = Vector(builder, value)
+    # Numbers below the normal ones are brought up first.
+    bits = builder.bitcast(x.choose("<", _SMALLEST_NORMAL, x * 2.0**_RAISED, x).value, INTS)
+    shift = ir.Constant(INTS, [23] * LANES)
+    whole = builder.ashr(builder.sub(bits, ir.Constant(INTS, [_ROOT_HALF_BITS] * LANES)), shift)
+    m = Vector(builder, builder.bitcast(builder.sub(bits, builder.shl(whole, shift)), FLOATS))
+    exponent = Vector(builder, builder.sitofp(whole, FLOATS))
+    exponent = x.choose("<", _SMALLEST_NORMAL, exponent - float(_RAISED), exponent)
+    f = m - 1.0
+    s = f / (m + 1.0)
+    z = s * s
+    # log(m) = f - s * (f - rest), which keeps the digits of a small f.
+    rest = z * z.polynomial(_ARTANH)
+    mantissa = exponent.times_plus(_LN2_LOW, s.times_plus(rest - f, f))
+    finite = exponent.times_plus(_LN2_HIGH, mantissa)
+    positive = x.choose("==", math.inf, x, finite)
+    return x.choose(">", 0.0, positive, x.choose("==", 0.0, -math.inf, math.nan)).value
 
 
 def sigmoid(builder: Any, value: Any) -> Any:

@@ -107,6 +107,18 @@ def test_exp_ends_where_float32_does():
     assert 0 < got[3] < 3e-45
 
 
+def test_logarithms_are_right_from_the_smallest_number_to_the_largest():
+    rng = fresh_rng()
+    x = np.concatenate(
+        [10.0 ** rng.uniform(-45, 38.5, 2000), rng.uniform(0.5, 2, 2000), 1 + rng.uniform(-1e-5, 1e-5, 50)]
+    )
+    x = x.astype(np.float32)
+    x = x[(x > 0) & np.isfinite(x)]
+    np.testing.assert_allclose(_of_all("log", x), np.log(x.astype(np.float64)), rtol=3e-7, atol=0)
+    got = _of_all("log", np.array([0, -0.0, -1, -np.inf, np.inf, np.nan, 1]))
+    np.testing.assert_array_equal(got, [-np.inf, -np.inf, np.nan, np.nan, np.inf, np.nan, 0])
+
+
 def test_the_inverse_root_is_that_of_the_processor():
     inverse_root = lane_floats.inverse_root
 

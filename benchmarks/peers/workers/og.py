@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from benchmarks.peers.workers.serving import StreamTimes, serve
 
 

@@ -14,22 +14,23 @@ class Onnxgen:
 
     def __init__(self, folder: Path, threads: int, backend: str) -> None:
         from onnxgen.backends import load_backend
-        from onnxgen.backends.timed_steps import TimedSteps
         from onnxgen.foundations.runtime_config import RuntimeConfig
         from onnxgen.metadata import load_model_spec
 
         config = RuntimeConfig(backend=backend, threads=threads)
-        loaded = load_backend(load_model_spec(folder).decoder, config)
-        self._steps = TimedSteps(loaded, chunk_tokens=config.prefill_chunk_tokens)
+        self._chunk_tokens = config.prefill_chunk_tokens
+        self._backend = load_backend(load_model_spec(folder).decoder, config)
 
     def prefill(self, prompt: Sequence[int]) -> float:
-        return self._steps.answer([prompt], 1).prefill_s
+        return self.streams([prompt], 1).total_s
 
     def decode(self, prompt: Sequence[int], new_tokens: int) -> float:
-        return self._steps.answer([prompt], new_tokens).decode_s
+        return self.streams([prompt], new_tokens).decode_s
 
     def streams(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> StreamTimes:
-        times = self._steps.answer(prompts, new_tokens)
+        from onnxgen.backends.timed_steps import time_answers
+
+        times = time_answers(self._backend, prompts, new_tokens, chunk_tokens=self._chunk_tokens)
         return StreamTimes(times.decode_s, times.total_s)
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from benchmarks.peers.workers.serving import StreamTimes, serve
 
 _MOST_SEQUENCES = 64

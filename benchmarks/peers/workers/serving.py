@@ -83,7 +83,7 @@ def serve(load: Callable[[Path, int], Program], packages: Sequence[str]) -> None
             else:
                 assert program is not None, "the first request loads a model"
                 answer(_measure(program, request))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it was, the other side must be told
             answer({"error": f"{type(error).__name__}: {error}"})
 
 

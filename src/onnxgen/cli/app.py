@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from onnxgen.cli.commands.bench import bench
 from onnxgen.cli.commands.build import build
 from onnxgen.cli.commands.doctor import doctor
 from onnxgen.cli.commands.generate import generate
@@ -55,6 +56,7 @@ app.command("build")(build)
 app.command("list")(list_models)
 app.command("show")(show)
 app.command("infer")(infer)
+app.command("bench")(bench)
 app.command("rm")(remove)
 app.command("doctor")(doctor)
 app.command("version")(version)

@@ -1,0 +1,17 @@
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from onnxgen.foundations import memory_bandwidth
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_best_read_of_all_threads_counts(monkeypatch, threads):
+    seconds = iter([0.0, 4.0, 10.0, 12.0, 20.0, 28.0, 30.0, 35.0, 40.0, 43.0])
+    monkeypatch.setattr(memory_bandwidth.time, "perf_counter", lambda: next(seconds))
+    workers = []
+    monkeypatch.setattr(
+        memory_bandwidth, "ThreadPoolExecutor", lambda n: workers.append(n) or ThreadPoolExecutor(n)
+    )
+    assert memory_bandwidth.measure_read_bandwidth(threads, megabytes=1) == threads * (1 << 20) / 2.0
+    assert workers == [threads]

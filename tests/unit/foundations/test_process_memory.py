@@ -1,0 +1,32 @@
+import sys
+
+import numpy as np
+import pytest
+
+from onnxgen.foundations.process_memory import peak_resident_bytes, resident_bytes
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_memory_grows_with_what_is_held_and_the_peak_stays():
+    before = resident_bytes()
+    held = np.ones(64 << 20, np.uint8)
+    grown = resident_bytes()
+    assert grown - before > held.nbytes // 2
+    del held
+    assert peak_resident_bytes() > grown - (4 << 20)  # the kernel counts in batches for each thread
+    assert resident_bytes() < grown
+
+
+def test_fields_are_read_in_bytes(tmp_path):
+    status = tmp_path / "status"
+    status.write_text("Name:\tx\nVmHWM:\t    300 kB\nVmRSS:\t    200 kB\n")
+    assert (resident_bytes(status), peak_resident_bytes(status)) == (200 * 1024, 300 * 1024)
+
+
+def test_what_the_system_does_not_tell_is_none(tmp_path):
+    assert resident_bytes(tmp_path / "nothing") is None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no getrusage")
+def test_the_peak_is_known_without_proc(tmp_path):
+    assert peak_resident_bytes(tmp_path / "nothing") > 1 << 20

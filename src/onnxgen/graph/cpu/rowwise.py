@@ -1,4 +1,4 @@
-"""Softmax and normalization along the last axes, by compiled loops that read each row from memory once."""
+"""Normalization along the last axes, by compiled loops that read each row from memory once."""
 
 from __future__ import annotations
 
@@ -9,32 +9,10 @@ import numpy as np
 from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.team import share
 
-_SOFTMAX_PER_S, _NORMALIZED_PER_S = 1.5e9, 3e9
+_NORMALIZED_PER_S = 3e9
 """Elements of one thread, roughly: to tell what is worth sharing."""
 
 _ELEMENTS_OF_A_PART = 16384
-
-
-def has_rows(x: np.ndarray, axis: int) -> bool:
-    """Whether the axis is the last one of a float32 tensor with elements."""
-    return x.dtype == np.float32 and x.size > 0 and axis in (-1, x.ndim - 1)
-
-
-def softmax_rows(x: np.ndarray, y: np.ndarray, *, logarithm: bool = False) -> None:
-    """Softmax, or its logarithm, along the last axis of float32 into ``y``, C-contiguous, perhaps the memory of ``x``."""
-    from onnxgen.graph.cpu.compiled.rows import softmax
-
-    size = x.shape[-1]
-    rows = x.size // size
-    each = _rows_each(size)
-    share(
-        softmax(logarithm=logarithm),
-        np.ascontiguousarray(x).reshape(rows, size),
-        y.reshape(rows, size),
-        each,
-        parts=-(-rows // each),
-        seconds=x.size / _SOFTMAX_PER_S,
-    )
 
 
 def normalize_rows(

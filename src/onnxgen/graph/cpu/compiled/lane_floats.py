@@ -171,6 +171,7 @@ fma = of_lanes(_multiply_add, 3)
 magnitude = of_lanes(_magnitude, 1)
 """Without the sign."""
 exp = of_lanes(vector_math.exp, 1)
+exp_of_negative = of_lanes(vector_math.exp_of_negative, 1)
 log = of_lanes(vector_math.log, 1)
 sigmoid = of_lanes(vector_math.sigmoid, 1)
 silu = of_lanes(vector_math.silu, 1)

@@ -1,117 +1,23 @@
-"""Softmax and normalization of rows: each row passes through the cache once."""
+"""Normalization of rows: each row passes through the cache once."""
 
 # pyright: reportUntypedFunctionDecorator=false
 # Reason: numba's decorators are not typed.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
-from onnxgen.graph.cpu.compiled.function import REASSOCIATED, address, compiled, given, inline, written
-from onnxgen.graph.cpu.compiled.functions import exp
-from onnxgen.graph.cpu.compiled.primitives import I64, claim
-
-_FLOAT = np.dtype(np.float32)
+from onnxgen.graph.cpu.compiled.function import REASSOCIATED, address, compiled, given, written
+from onnxgen.graph.cpu.compiled.primitives import claim
 
 _PIECE = 1024
 """Elements that are computed before they are written, so that loops run in vectors where both are one memory."""
-
-
-_LANES = 32
-"""Of the vectors in which the largest element is looked for: two or more registers, to hide the latency."""
-
-
-@inline
-def largest(row: Any) -> Any:
-    """The largest element; anything where one is NaN, whose own exponential is NaN whatever is subtracted."""
-    vectors = row.size // _LANES
-    found = largest_of_vectors(address(row), vectors) if vectors else row[0]
-    for i in range(vectors * _LANES, row.size):
-        found = max(found, row[i])
-    return found
-
-
-def _largest_of_vectors(_context: Any, start: Any, count: Any) -> Any:
-    vector = ir.VectorType(ir.FloatType(), _LANES)
-
-    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
-        start, count = arguments
-        before, loop, done = builder.block, builder.append_basic_block(), builder.append_basic_block()
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        step, found = builder.phi(I64), builder.phi(vector)
-        place = builder.add(start, builder.mul(step, I64(4 * _LANES)))
-        new = builder.load(builder.inttoptr(place, vector.as_pointer()), align=4)
-        larger = builder.select(builder.fcmp_ordered(">", new, found), new, found)
-        following = builder.add(step, I64(1))
-        for phi, first, later in (
-            (step, I64(0), following),
-            (found, ir.Constant(vector, [-math.inf] * _LANES), larger),
-        ):
-            phi.add_incoming(first, before)
-            phi.add_incoming(later, loop)
-        builder.cbranch(builder.icmp_signed("<", following, count), loop, done)
-        builder.position_at_end(done)
-        reduce = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(ir.FloatType(), [vector]), f"llvm.vector.reduce.fmax.v{_LANES}f32"
-        )
-        return builder.call(reduce, [larger])
-
-    return types.float32(types.intp, types.intp), generate
-
-
-largest_of_vectors: Any = intrinsic(_largest_of_vectors)
-"""The largest of one or more vectors of float32 at an address."""
-
-
-@cache
-def softmax(*, logarithm: bool) -> Callable[..., None]:
-    """``softmax(x, y, rows_each, parts, claims)``: float32 ``[rows, size]`` both, which may be the same memory."""
-
-    def over_rows(x: Any, y: Any, rows_each: int, parts: int, claims: Any) -> None:
-        size = x.shape[1]
-        powers = np.empty(size, np.float32)
-        while True:
-            part = claim(address(claims))
-            if part >= parts:
-                break
-            for r in range(part * rows_each, min(len(x), (part + 1) * rows_each)):
-                row, target = x[r], y[r]
-                highest = largest(row)
-                if logarithm:
-                    for i in range(size):
-                        powers[i] = row[i] - highest
-                    total = np.float32(0)
-                    for i in range(size):
-                        total += exp(powers[i])
-                    shift = np.float32(math.log(total))
-                    for i in range(size):
-                        target[i] = powers[i] - shift
-                else:
-                    for i in range(size):
-                        powers[i] = exp(row[i] - highest)
-                    total = np.float32(0)
-                    for i in range(size):
-                        total += powers[i]
-                    factor = np.float32(1) / total
-                    for i in range(size):
-                        target[i] = powers[i] * factor
-
-    return compiled(
-        over_rows,
-        [given(_FLOAT, 2), written(_FLOAT, 2), types.intp, types.intp, written(np.int64, 1)],
-        fastmath=REASSOCIATED,
-    )
 
 
 @cache

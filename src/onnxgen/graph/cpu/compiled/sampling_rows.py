@@ -13,7 +13,7 @@ import numpy as np
 from onnxgen.graph.cpu.compiled.kernel import floats, ints64, word
 from onnxgen.graph.cpu.compiled.lane_floats import (
     exact,
-    exp,
+    exp_of_negative,
     larger,
     largest_of,
     load,
@@ -192,14 +192,15 @@ def _sum_of_powers(x: int, y: int, width: int, highest: float) -> float:
     a, b = splat(_ZERO), splat(_ZERO)
     i = 0
     while i + 2 * LANES <= width:
-        p, q = exp(load(x + 4 * i) - highest), exp(load(x + 4 * i + 64) - highest)
+        p = exp_of_negative(load(x + 4 * i) - highest)
+        q = exp_of_negative(load(x + 4 * i + 64) - highest)
         if y:
             store(y + 4 * i, p)
             store(y + 4 * i + 64, q)
         a, b = a + p, b + q
         i += 2 * LANES
     while i < width:
-        p = exp(load_first(x + 4 * i, width - i, _LOWEST) - highest)
+        p = exp_of_negative(load_first(x + 4 * i, width - i, _LOWEST) - highest)
         if y:
             store_first(y + 4 * i, width - i, p)
         a += p

@@ -107,6 +107,13 @@ def test_exp_ends_where_float32_does():
     assert 0 < got[3] < 3e-45
 
 
+def test_exp_of_negative_numbers_ends_with_the_normal_ones():
+    x = -(10.0 ** fresh_rng().uniform(-6, np.log10(87), 3000)).astype(np.float32)
+    np.testing.assert_allclose(_of_all("exp_of_negative", x), np.exp(x.astype(np.float64)), rtol=3e-7)
+    got = _of_all("exp_of_negative", np.array([0, -0.0, -88, -1e30, -np.inf, np.nan]))
+    np.testing.assert_array_equal(got, [1, 1, 0, 0, 0, np.nan])
+
+
 def test_logarithms_are_right_from_the_smallest_number_to_the_largest():
     rng = fresh_rng()
     x = np.concatenate(

@@ -123,4 +123,4 @@ def test_a_product_has_parts_that_are_worth_claiming():
     assert parts_of_product(1, 1, 1000) == 1
     assert parts_of_product(1, 14, 114_688) == 14
     assert parts_of_product(1, 2374, 114_688) == 256
-    assert parts_of_product(512, 14, 114_688) == 70
+    assert parts_of_product(512, 14, 114_688) == 28

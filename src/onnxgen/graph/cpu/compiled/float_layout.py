@@ -11,7 +11,7 @@ PANEL_COLUMNS = 64
 DIRECT_ROWS = 6
 """Up to so many rows are multiplied by a panel as it is read; for more it is widened once before."""
 
-CHUNK_ROWS = 120
+CHUNK_ROWS = 256
 """The most rows whose sums wait in scratch memory at once."""
 
 _PART_BYTES = 64 << 10

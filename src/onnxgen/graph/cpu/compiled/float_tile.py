@@ -37,7 +37,7 @@ from onnxgen.graph.cpu.compiled.vectors import (
 )
 from onnxgen.graph.cpu.isa import Isa
 
-_AHEAD_BYTES = 2048
+_AHEAD_BYTES = 4096
 """How far before its use a panel is asked for."""
 
 SUM_BYTES = 4 * PANEL_COLUMNS

@@ -85,6 +85,11 @@ class PlanOracle:
                 return {"y": self._rotated(call, x, weights, call.number("heads"))}
             case Family.ATTEND:
                 return {"y": self._attended(call, reads, weights)}
+            case Family.PAD:
+                heads, width, padded = (call.number(name) for name in ("heads", "width", "padded"))
+                y = np.zeros((len(x), heads, padded))
+                y[..., :width] = x.reshape(len(x), heads, width)[..., :padded]
+                return {"y": y.reshape(len(x), -1)}
             case Family.SELECT | Family.QUANTIZE:
                 return {"y": x}
 
@@ -93,9 +98,9 @@ class PlanOracle:
         query, key, value = reads["query"], reads["key"], reads["value"]
         count = len(query)
         if "query_norm" in weights:
-            query = _rms(query, weights["query_norm"], call.real("query_epsilon"), heads)
+            query = _rms(query, weights["query_norm"], call.real("epsilon"), heads)
         if "key_norm" in weights:
-            key = _rms(key, weights["key_norm"], call.real("key_epsilon"), kv_heads)
+            key = _rms(key, weights["key_norm"], call.real("epsilon"), kv_heads)
         if call.number("rotary_dim"):
             query = self._rotated(call, query, weights, heads)
             key = self._rotated(call, key, weights, kv_heads)

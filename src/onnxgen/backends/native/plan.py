@@ -48,7 +48,8 @@ class Family(enum.StrEnum):
     - ``ATTEND``: ``query, key, value -> y``; weights as ``ROTATE`` where ``rotary_dim`` is not 0,
       ``[query_norm]``, ``[key_norm]``, ``[sinks]``; ``cache`` (index of the cache), ``heads``, ``kv_heads``,
       ``head_dim``, ``rotary_dim``, ``interleaved``, ``scale``, ``softcap`` (0: none), ``window`` (0: none),
-      ``query_epsilon``, ``key_epsilon``. It first appends keys and values to the cache.
+      ``epsilon`` (of the norms). It first appends keys and values to the cache.
+    - ``PAD``: ``x -> y``: ``heads`` of ``width`` columns to ones of ``padded``, with zeros, or cut off.
     - ``SELECT``: ``x -> y``, the wanted ones of all rows.
     - ``QUANTIZE``: ``x -> y`` for a buffer of integers.
     """
@@ -62,6 +63,7 @@ class Family(enum.StrEnum):
     GATE = "gate"
     ROTATE = "rotate"
     ATTEND = "attend"
+    PAD = "pad"
     SELECT = "select"
     QUANTIZE = "quantize"
 

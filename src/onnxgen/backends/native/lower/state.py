@@ -61,7 +61,7 @@ class Lowering:
         self.calls: list[Call] = []
         self.buffers: dict[str, Buffer] = {}
         self.weights: dict[str, Weight] = {}
-        self._weight_names: dict[Weight, str] = {}
+        self._weight_names: dict[tuple[Weight, bool], str] = {}
 
     def meaning(self, value: ir.Value | None) -> Meaning | None:
         """What a value means; None for an input that is left out."""
@@ -115,7 +115,10 @@ class Lowering:
                 rows,
                 {role: read.view for role, read in (reads or {}).items()},
                 writes,
-                {role: self._weight(part, own) for role, (part, own) in (weights or {}).items()},
+                {
+                    role: self._weight(part, own, is_table=family is Family.EMBED)
+                    for role, (part, own) in (weights or {}).items()
+                },
                 parameters,
                 (node.name or f"{node.op_type} without a name",),
             )
@@ -144,16 +147,17 @@ class Lowering:
         self.buffers[name] = Buffer(rows, width)
         return View(name, 0, width)
 
-    def _weight(self, part: Part, name: str) -> str:
+    def _weight(self, part: Part, name: str, *, is_table: bool) -> str:
+        """The name of a weight; equal ones that are used alike have the same, so that they are packed once."""
         weight = Weight((part,))
-        if weight not in self._weight_names:
+        if (weight, is_table) not in self._weight_names:
             number, free = 0, name
             while free in self.weights:
                 number += 1
                 free = f"{name}_{number}"
-            self._weight_names[weight] = free
+            self._weight_names[weight, is_table] = free
             self.weights[free] = weight
-        return self._weight_names[weight]
+        return self._weight_names[weight, is_table]
 
 
 def constant_of(tensor: ir.TensorProtocol) -> Constant:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxgen.backends.native.lower.lengths import is_for_each
@@ -20,6 +21,7 @@ from onnxgen.backends.native.lower.state import (
     floats,
     integer,
     real,
+    stored_constant,
     vector,
     whole_rows,
 )
@@ -49,8 +51,10 @@ def group_query_attention(lowering: Lowering, node: ir.Node, inputs: Inputs) -> 
         if at(inputs, index) is not None:
             weights[role] = (vector(at(inputs, index), role, size), _name(node, index))
     if integer(node, "smooth_softmax", -1) == 1 and "sinks" not in weights:
-        raise DeclineError("softmax is smoothed (smooth_softmax)")
-    window, epsilon = integer(node, "local_window_size", -1), real(node, "qk_norm_epsilon", 1e-6)
+        weights["sinks"] = (Vector(stored_constant(np.zeros(heads, np.float32)).stored), "smooth softmax")
+    if ("query_norm" in weights) != ("key_norm" in weights):
+        raise DeclineError("only queries or only keys are normed")
+    window = integer(node, "local_window_size", -1)
     # Two layers may share an output of attention only if they share the cache, which no graph does.
     lowering.caches.append(CacheLayer(kv_heads, head_dim))
     attended = lowering.emit(
@@ -59,7 +63,7 @@ def group_query_attention(lowering: Lowering, node: ir.Node, inputs: Inputs) -> 
         cache=len(lowering.caches) - 1, heads=heads, kv_heads=kv_heads, head_dim=head_dim,
         rotary_dim=rotary_dim, interleaved=integer(node, "rotary_interleaved"),
         scale=real(node, "scale") or head_dim**-0.5, softcap=real(node, "softcap"), window=max(window, 0),
-        query_epsilon=real(node, "q_norm_epsilon", epsilon), key_epsilon=real(node, "k_norm_epsilon", epsilon),
+        epsilon=real(node, "qk_norm_epsilon", 1e-6),
     )  # fmt: skip
     shapes = tuple((1, kv_heads, s.total, head_dim) for s in lowering.samples)
     layer = past_key.layer
@@ -125,6 +129,8 @@ def _refuse_what_steps_lack(node: ir.Node, inputs: Inputs) -> None:
         raise DeclineError("its cache is a window")
     if integer(node, "qk_output") and len(node.outputs) > 3 and node.outputs[3].name:
         raise DeclineError("it gives out its scores")
+    if "q_norm_epsilon" in node.attributes or "k_norm_epsilon" in node.attributes:
+        raise DeclineError("queries and keys are normed with epsilons of their own")
 
 
 def _projections(inputs: Inputs, heads: int, kv_heads: int) -> tuple[RowsOf, RowsOf, RowsOf, int]:

@@ -1,0 +1,136 @@
+"""The backend that runs decoders with this project's own kernels."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from onnxgen.backends.base import Capabilities, DecoderModel, KVCache, Step, StepOutput
+from onnxgen.backends.check import check_step
+from onnxgen.backends.native.cache import NativeCache
+from onnxgen.backends.native.prepared import Prepared, prepare
+from onnxgen.backends.native.running import StepRunner
+from onnxgen.errors import BackendError, CapabilityError, OnnxgenError, StateError, StepError
+from onnxgen.foundations.cpuinfo import default_threads
+from onnxgen.foundations.runtime_config import RuntimeConfig
+
+_log = logging.getLogger(__name__)
+
+BLOCK_SIZE = 32
+
+
+class NativeBackend:
+    """A decoder as a table of kernel calls.
+
+    Safe to use from several threads: steps run one at a time.
+
+    Args:
+        model: The decoder.
+        config: Threads, memory limit, and where plans are kept.
+        block_size: Token positions of a cache block, a multiple of 16.
+
+    Raises:
+        ModelFileError: A file of the model is missing or broken.
+        CapabilityError: The graph needs what this backend cannot do; the message has every node, and why.
+    """
+
+    def __init__(self, model: DecoderModel, config: RuntimeConfig, *, block_size: int = BLOCK_SIZE) -> None:
+        prepared = prepare(model, config)
+        self._threads = config.threads or default_threads()
+        self._limit_mb, self._block_size = config.memory_limit_mb, block_size
+        self._switch_length = model.rope_switch_length
+        self._layers = prepared.plan.caches
+        self._vocab_size = model.vocab_size
+        longest = min(model.context_length, prepared.plan.positions or model.context_length)
+        self._capabilities = Capabilities(
+            ragged=True,
+            paged=True,
+            rewind=True,
+            copy_blocks=True,
+            hidden_states=prepared.plan.hidden_states is not None,
+            max_context=longest,
+        )
+        self._runner: StepRunner | None = _runner(prepared, model, context=longest, threads=self._threads)
+        self._lock = threading.Lock()
+        self.plan = prepared.plan
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What callers may rely on."""
+        return self._capabilities
+
+    @property
+    def vocab_size(self) -> int:
+        """Width of the logits."""
+        return self._vocab_size
+
+    def create_cache(self, *, num_seqs: int, num_tokens: int) -> NativeCache:
+        """Allocate room for ``num_seqs`` sequences of up to ``num_tokens`` tokens each.
+
+        Raises:
+            BackendError: The memory cannot be had; the message has both sizes.
+            CapabilityError: ``num_tokens`` is more than the model's context.
+            StateError: The backend was closed.
+        """
+        self._loaded()
+        if num_seqs < 1 or num_tokens < 1:
+            raise StepError(f"a cache needs room, asked for {num_seqs} sequences of {num_tokens} tokens")
+        if num_tokens > self._capabilities.max_context:
+            raise CapabilityError(
+                f"asked for sequences of {num_tokens} tokens; the model's context is "
+                f"{self._capabilities.max_context}"
+            )
+        return NativeCache(
+            self._layers,
+            num_seqs=num_seqs,
+            num_tokens=num_tokens,
+            block_size=self._block_size,
+            limit_mb=self._limit_mb,
+            owner=self,
+        )
+
+    def execute(self, step: Step, cache: KVCache) -> StepOutput:
+        """Run one step.
+
+        Raises:
+            StepError: The step breaks the contract. Nothing was changed.
+            TokenIdError: A token id is outside the vocabulary. Nothing was changed.
+            BackendError: A kernel failed. No position below any ``context_len`` was changed.
+            StateError: The backend or the cache was closed.
+        """
+        with self._lock:
+            runner = self._loaded()
+            if not isinstance(cache, NativeCache) or cache.owner is not self:
+                raise StepError("the cache was made by another backend")
+            cache.layer_addresses  # noqa: B018 - a closed cache says so before anything else
+            check_step(
+                step, geometry=cache.geometry, capabilities=self._capabilities, vocab_size=self._vocab_size
+            )
+            cache.check_continues(step, switch_length=self._switch_length)
+            cache.copy(step.copies)
+            cache.begin(step)
+            try:
+                logits, hidden = runner.run(step, cache)
+            except OnnxgenError:
+                raise
+            except Exception as cause:
+                raise BackendError(f"a step of {step.num_tokens} tokens failed: {cause}") from cause
+            cache.end(step, switch_length=self._switch_length)
+            return StepOutput(logits, hidden if step.want_hidden_states else None)
+
+    def close(self) -> None:
+        """Release the model. Calling it twice is harmless."""
+        with self._lock:
+            self._runner = None
+
+    def _loaded(self) -> StepRunner:
+        if self._runner is None:
+            raise StateError("this backend was closed; load the model again")
+        return self._runner
+
+
+def _runner(prepared: Prepared, model: DecoderModel, *, context: int, threads: int) -> StepRunner:
+    try:
+        return StepRunner(prepared, model, context=context, threads=threads)
+    except MemoryError as cause:
+        raise BackendError(f"the weights of {model.path} do not fit into memory") from cause

@@ -1,0 +1,113 @@
+"""A step cut into passes of a bounded number of tokens, each with the header that kernels read.
+
+    step    a0 ... a999 | b0 | c0 c1        pass 0: a0 ... a255, pass 1: a256 ..., pass 3: a768 ... a999, b0, c0 c1
+
+Where the cuts are changes nothing: every token's result is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnxgen.backends.base import Step
+from onnxgen.graph.cpu.compiled.header import HEADER_WORDS, Header
+from onnxgen.graph.cpu.step.table import StepShape
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Some of a step's tokens.
+
+    Attributes:
+        header: int64 words for kernels, `onnxgen.graph.cpu.compiled.header`.
+        shape: What parts depend on.
+        first_row: Index among the step's wanted rows of the first one here.
+        arrays: What the header points to.
+    """
+
+    header: np.ndarray
+    shape: StepShape
+    first_row: int
+    arrays: tuple[np.ndarray, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RotaryRows:
+    """Which row of the rotary tables a position uses.
+
+    Attributes:
+        switch_length: Longer sequences use the long table; None: there is none.
+        long_start: Where the long table begins, behind the short one.
+    """
+
+    switch_length: int | None = None
+    long_start: int = 0
+
+
+def cut_step(
+    step: Step, *, most_tokens: int, block_size: int, stored_size: int, rotary: RotaryRows
+) -> Iterator[Pass]:
+    """The passes of a step, in order.
+
+    Args:
+        step: A step that was checked.
+        most_tokens: The most tokens of a pass.
+        block_size: Positions of a block as the step counts them.
+        stored_size: Positions of a block in memory.
+        rotary: How positions find their rows of the rotary tables.
+    """
+    positions = step.positions
+    table = np.ascontiguousarray(step.block_table, np.int32)
+    lengths = np.diff(step.cu_seqlens)
+    seq_of = np.repeat(np.arange(step.num_seqs), lengths) if step.num_tokens > step.num_seqs else None
+    own_table = table if seq_of is None else table[seq_of]
+    blocks = np.take_along_axis(own_table, (positions // block_size)[:, None], 1)[:, 0]
+    slots = blocks.astype(np.int64) * stored_size + positions % block_size
+    rotated = positions
+    if rotary.switch_length is not None:
+        long = step.context_lens + lengths > rotary.switch_length
+        rotated = positions + np.repeat(long, lengths) * rotary.long_start
+    if step.num_tokens <= most_tokens:
+        whole = (step.token_ids, rotated, step.cu_seqlens, step.context_lens, table, slots, step.logits_rows)
+        yield _pass(whole, first_row=0, stored_size=stored_size)
+        return
+    assert seq_of is not None or step.num_seqs > most_tokens
+    owners = np.arange(step.num_tokens) if seq_of is None else seq_of
+    for start in range(0, step.num_tokens, most_tokens):
+        end = min(start + most_tokens, step.num_tokens)
+        first, last = int(owners[start]), int(owners[end - 1]) + 1
+        ends = np.clip(step.cu_seqlens[first : last + 1], start, end) - start
+        contexts = step.context_lens[first:last].copy()
+        contexts[0] += start - max(0, int(step.cu_seqlens[first]))
+        low, high = np.searchsorted(step.logits_rows, (start, end)).tolist()
+        arrays = (
+            step.token_ids[start:end], rotated[start:end], ends.astype(np.int32), contexts,
+            table[first:last], slots[start:end], step.logits_rows[low:high] - start,
+        )  # fmt: skip
+        yield _pass(arrays, first_row=low, stored_size=stored_size)
+
+
+_ADDRESSES = (
+    Header.TOKEN_IDS,
+    Header.POSITIONS,
+    Header.CU_SEQLENS,
+    Header.CONTEXT_LENS,
+    Header.BLOCK_TABLE,
+    Header.SLOTS,
+    Header.LOGITS_ROWS,
+)
+_TYPES = (np.int64, np.int64, np.int32, np.int32, np.int32, np.int64, np.int64)
+
+
+def _pass(arrays: tuple[np.ndarray, ...], *, first_row: int, stored_size: int) -> Pass:
+    held = tuple(np.ascontiguousarray(a, kind) for a, kind in zip(arrays, _TYPES, strict=True))
+    tokens, rows = held[0].size, held[6].size
+    words = [0] * HEADER_WORDS
+    words[Header.TOKENS], words[Header.SEQS], words[Header.ROWS] = tokens, held[3].size, rows
+    for word, array in zip(_ADDRESSES, held, strict=True):
+        words[word] = array.ctypes.data
+    words[Header.BLOCK_TABLE_WIDTH], words[Header.BLOCK_SIZE] = held[4].shape[1], stored_size
+    return Pass(np.array(words, np.int64), StepShape(tokens=tokens, rows=rows), first_row, held)

@@ -1,0 +1,98 @@
+"""Runs steps: cuts them into passes and walks the table for each."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnxgen.backends.base import DecoderModel, Float32Array, Step
+from onnxgen.backends.native.bind import Binding
+from onnxgen.backends.native.cache import NativeCache
+from onnxgen.backends.native.passes import Pass, cut_step
+from onnxgen.backends.native.plan import View
+from onnxgen.backends.native.prepared import Prepared
+from onnxgen.backends.native.weight_files import WeightFiles
+from onnxgen.backends.native.weights import load_weights
+from onnxgen.foundations.reused_arrays import ReusedArrays
+from onnxgen.graph.cpu.step.crew import crew
+
+MOST_TOKENS = 256
+"""Tokens of a pass: enough to keep unpacked weights busy, few enough for activations to stay near."""
+
+_MOST_SHAPES = 512
+
+
+class StepRunner:
+    """A bound plan with its weights.
+
+    Args:
+        prepared: The plan.
+        model: Whose weights to load.
+        context: The longest sequence.
+        threads: How many work on a step.
+
+    Raises:
+        ModelFileError: A file of weights is missing or too short.
+    """
+
+    def __init__(self, prepared: Prepared, model: DecoderModel, *, context: int, threads: int) -> None:
+        self._plan, self._rotary, self._threads = prepared.plan, prepared.rotary, threads
+        files = WeightFiles(model.path.parent, str(model.path))
+        try:
+            self.weights = load_weights(prepared.plan, files, threads=threads)
+        finally:
+            files.close()
+        self._binding = Binding(
+            prepared.plan, self.weights.packed, most_tokens=MOST_TOKENS, context=context, threads=threads
+        )
+        self._counts: dict[tuple[int, int], np.ndarray] = {}
+        self._logits, self._hidden = ReusedArrays(), ReusedArrays()
+        self._bound: tuple[int, int] | None = None
+
+    def run(self, step: Step, cache: NativeCache) -> tuple[Float32Array, Float32Array | None]:
+        """Run a checked step; returns the logits, and the hidden states if the graph gives them, of the wanted rows."""
+        self._use(cache)
+        wanted = step.logits_rows.size
+        results: dict[str, tuple[View, np.ndarray]] = {
+            "logits": (self._plan.logits, self._logits.take((wanted, self._plan.logits.width)))
+        }
+        if self._plan.hidden_states is not None:
+            width = self._plan.hidden_states.width
+            results["hidden_states"] = (self._plan.hidden_states, self._hidden.take((wanted, width)))
+        passes = cut_step(
+            step,
+            most_tokens=MOST_TOKENS,
+            block_size=cache.geometry.block_size,
+            stored_size=cache.stored_size,
+            rotary=self._rotary,
+        )
+        for own in passes:
+            self._run(own, results)
+        hidden = results.get("hidden_states")
+        return results["logits"][1], None if hidden is None else hidden[1]
+
+    def _run(self, own: Pass, results: dict[str, tuple[View, np.ndarray]]) -> None:
+        binding, rows = self._binding, own.shape.rows
+        given = set(binding.arena.given.values())
+        for name, (_, array) in results.items():
+            if name in given:
+                binding.give(name, array.ctypes.data + own.first_row * array.strides[0])
+        crew().run(binding.table, self._parts(own), own.header, threads=self._threads)
+        for name, (view, array) in results.items():
+            if name not in given:
+                array[own.first_row : own.first_row + rows] = binding.arena.floats(view, rows)
+
+    def _parts(self, own: Pass) -> np.ndarray:
+        key = (own.shape.tokens, own.shape.rows)
+        counts = self._counts.get(key)
+        if counts is None:
+            if len(self._counts) >= _MOST_SHAPES:
+                self._counts.clear()
+            counts = self._counts[key] = self._binding.table.counts(own.shape)
+        return counts
+
+    def _use(self, cache: NativeCache) -> None:
+        layers = cache.layer_addresses
+        key = (layers[0] if layers else 0, cache.block_bytes)
+        if key != self._bound:
+            self._binding.attention.use(self._binding, layers, cache.block_bytes)
+            self._bound = key

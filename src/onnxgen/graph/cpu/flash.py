@@ -10,7 +10,7 @@ import numpy as np
 from onnxgen.graph.cpu.head_rows import ELEMENT_KINDS
 from onnxgen.graph.cpu.team import WORTH_SHARING_S, share
 
-_OPERATIONS_PER_S, _BYTES_PER_S = 70e9, 20e9
+_OPERATIONS_PER_S, _BYTES_PER_S = 60e9, 25e9
 """Of one thread, roughly: to tell what is worth sharing."""
 
 _BLOCK_ROWS = 64
@@ -137,7 +137,7 @@ def flash_attend(
     parts = row_blocks * batch * kv_heads
     width = head_dim + value_dim
     seconds = sum(
-        2 * width * heads * count * length / _OPERATIONS_PER_S + 4 * width * kv_heads * length / _BYTES_PER_S
+        length * width * max(2 * heads * count / _OPERATIONS_PER_S, 4 * kv_heads / _BYTES_PER_S)
         for count, length in zip(counts, num_keys, strict=True)
     )
     splits = 1

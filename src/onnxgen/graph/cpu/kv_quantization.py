@@ -9,6 +9,7 @@ import numpy as np
 
 from onnxgen.errors import InvalidGraphError
 from onnxgen.graph.cpu.half import widened
+from onnxgen.graph.cpu.head_rows import FLOAT_TYPES
 from onnxgen.graph.ep.node import NodeSpec
 
 _FLOAT8 = np.dtype(ml_dtypes.float8_e4m3fn)
@@ -47,6 +48,19 @@ class CacheCodec:
     def stored_width(self, head_dim: int) -> int:
         """Elements of a stored row."""
         return (head_dim + 1) // 2 if self.bits == 4 else head_dim
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether compiled code reads and writes such a cache: floats of 16 or 32 bits, or whole numbers with a scale."""
+        if self.scale is None:
+            return self.dtype in FLOAT_TYPES
+        return (self.bits, self.dtype) in ((8, np.dtype(np.int8)), (4, np.dtype(np.uint8)))
+
+    def scales(self, heads: int, width: int) -> np.ndarray | None:
+        """The scale as float32 ``[heads, width]``; None where there is none."""
+        if self.scale is None:
+            return None
+        return np.ascontiguousarray(np.broadcast_to(self.scale, (heads, 1, width))[:, 0], np.float32)
 
     def encode(self, rows: np.ndarray) -> np.ndarray:
         """Float32 rows as they are stored."""

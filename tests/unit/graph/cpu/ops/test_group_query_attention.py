@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -230,3 +231,20 @@ def test_attributes_that_contradict_each_other_are_errors(options, message):
     call = Call([4], 1, capacity=8)
     with pytest.raises(InvalidGraphError, match=message):
         kernel_of(node_spec(OP, *call.inputs(), domain=MS, num_heads=HEADS, kv_num_heads=KV_HEADS, **options))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(
+    "options", [{}, {"softcap": 2.0, "smooth_softmax": 1}, {"local_window_size": 9}], ids=str
+)
+def test_asking_for_the_weights_changes_nothing_else(dtype, options):
+    """Weights that are an output are computed step by step, all else in compiled blocks."""
+    for totals, seq, capacity in (([70, 33], 70, None), ([90, 12], 1, 100), ([100], 9, 99)):
+        call = Call(totals, seq, capacity=capacity, dtype=dtype).rotated()
+        call.given |= {"cos": np.tile(call.given["cos"], (2, 1)), "sin": np.tile(call.given["sin"], (2, 1))}
+        call.given |= {"q_norm": call.floats(DIM), "k_norm": call.floats(DIM)}
+        shared = {"domain": MS, "num_heads": HEADS, "kv_num_heads": KV_HEADS, "do_rotary": 1, **options}
+        blocks = run_cpu(OP, *call.inputs(), outputs=3, **shared)
+        steps = run_cpu(OP, *call.inputs(), outputs=4, qk_output=2, **shared)
+        tolerance = 1e-5 if dtype == np.float32 else 2e-3 if dtype == np.float16 else 2e-2
+        assert_same(blocks, steps[:3], rtol=tolerance, atol=tolerance)

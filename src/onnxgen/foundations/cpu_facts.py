@@ -62,6 +62,8 @@ class CpuInfo:
         quota_cores: Processor time that the container's limit allows, in cores; None for no limit.
         caches: Caches of the first core.
         features: Instruction sets that kernels care for, by our names (the values of `FEATURES`).
+        instructions: All that the system says about what the processor executes, as it says it: code that was compiled for one
+            such text runs wherever it is the same. Empty where the system does not say.
     """
 
     model_name: str
@@ -72,6 +74,7 @@ class CpuInfo:
     quota_cores: float | None = None
     caches: tuple[CacheInfo, ...] = ()
     features: frozenset[str] = frozenset()
+    instructions: str = ""
 
 
 def known_features(names: Iterable[str]) -> frozenset[str]:

@@ -21,6 +21,11 @@ _ARM_MAKERS = {
     "0x6d": "Microsoft",
     "0xc0": "Ampere",
 }
+# what compilers tune for, and, where a system is too old to know a new instruction's flag, the only sign of it
+_MAKE = (
+    *("vendor_id", "cpu family", "model", "stepping"),
+    *("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision"),
+)
 
 
 def read_linux(root: Path = Path("/"), *, cpus: AbstractSet[int] | None = None) -> CpuInfo:
@@ -35,6 +40,7 @@ def read_linux(root: Path = Path("/"), *, cpus: AbstractSet[int] | None = None) 
     entries = _cpuinfo(root)
     first = entries[0] if entries else {}
     maker = first.get("CPU implementer", "").lower()
+    flags = (first.get("flags") or first.get("Features") or "").split()
     return CpuInfo(
         model_name=first.get("model name") or _board(root) or first.get("cpu model", ""),
         vendor=first.get("vendor_id") or _ARM_MAKERS.get(maker, maker),
@@ -43,7 +49,8 @@ def read_linux(root: Path = Path("/"), *, cpus: AbstractSet[int] | None = None) 
         physical_cores=_physical_cores(root, usable, entries),
         quota_cores=cpu_quota(root),
         caches=_caches(root, min(usable, default=0)),
-        features=known_features((first.get("flags") or first.get("Features") or "").split()),
+        features=known_features(flags),
+        instructions=" ".join([*(first.get(name, "-") for name in _MAKE), *sorted(flags)]) if flags else "",
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+import sys
+import time
 from typing import Any
 
 from llvmlite import ir
@@ -86,7 +88,7 @@ def _call_kernel(_context: Any, code: Any, row: Any, step: Any, scratch: Any, pa
         entry = ir.FunctionType(I32, [pointer, pointer, *[I64] * 5]).as_pointer()
         nothing = ir.Constant(pointer, None)
         # Numba's entries write their result and error through the first two; a kernel has neither.
-        result = builder.bitcast(builder.alloca(I64), pointer)
+        result = builder.bitcast(cgutils.alloca_once(builder, I64), pointer)
         builder.call(builder.inttoptr(arguments[0], entry), [result, nothing, *arguments[1:]])
         return context.get_dummy_value()
 
@@ -108,3 +110,22 @@ def _call_plain(_context: Any, code: Any) -> Any:
 
 call_plain: Any = intrinsic(_call_plain)
 """``call_plain(code)``: a C function without arguments at an address."""
+
+
+def _ticks(_context: Any, clock: Any) -> Any:
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        place = cgutils.alloca_once(builder, I64, size=2)
+        if sys.platform == "win32":
+            entry = ir.FunctionType(I32, [I64.as_pointer()]).as_pointer()
+            builder.call(builder.inttoptr(arguments[0], entry), [place])
+            return builder.load(place)
+        entry = ir.FunctionType(I32, [I32, I64.as_pointer()]).as_pointer()
+        builder.call(builder.inttoptr(arguments[0], entry), [I32(time.CLOCK_MONOTONIC), place])
+        seconds, rest = builder.load(place), builder.load(builder.gep(place, [I32(1)]))
+        return builder.add(builder.mul(seconds, I64(1_000_000_000)), rest)
+
+    return types.intp(types.intp), generate
+
+
+ticks: Any = intrinsic(_ticks)
+"""``ticks(clock)``: the time, in units of `onnxgen.graph.cpu.step.system_calls`, by the function at an address."""

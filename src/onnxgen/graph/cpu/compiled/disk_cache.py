@@ -5,23 +5,23 @@
 
 from __future__ import annotations
 
-from functools import cache
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 from numba.core.caching import FunctionCache
 
+from onnxgen.graph.cpu.source_digest import source_digest
+
 
 class StableCache(FunctionCache):
-    """Numba's cache of a function, whose key says by name and source what a closure holds.
+    """Numba's cache of a function, whose key says what a closure holds: names, and the source of their modules.
 
     Numba pickles it instead, and what it compiled itself pickles differently in each process: such code would be compiled,
     and added to the files, every time.
     """
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        described = (_sources(), self._py_func.__code__.co_code, _described(self._py_func))
+        described = (self._py_func.__code__.co_code, _described(self._py_func))
         return sig, codegen.magic_tuple(), sha256(repr(described).encode()).hexdigest()
 
 
@@ -31,13 +31,4 @@ def _described(held: Any) -> Any:
     if not hasattr(function, "__code__"):
         return repr(held)
     cells = [_described(cell.cell_contents) for cell in function.__closure__ or ()]
-    return function.__module__, function.__qualname__, cells
-
-
-@cache
-def _sources() -> str:
-    """What the loops are made of: a change anywhere in this package compiles them anew."""
-    digest = sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return function.__module__, source_digest(function.__module__), function.__qualname__, cells

@@ -7,7 +7,7 @@
 Each thread goes through all rows. It claims parts of a row until none are left, and begins the next row when the last part of
 this one is done, whoever does it. A thread that comes late finds the rows before it done: nobody waits for it.
 
-The control block is what the leading thread and the others speak through; each word is on a cache line of its own.
+The control block is what the leading thread and the others speak through (`onnxgen.graph.cpu.compiled.control`).
 """
 
 # pyright: reportUntypedFunctionDecorator=false
@@ -19,142 +19,155 @@ from collections.abc import Callable
 
 from onnxgen.graph.cpu.compiled.atomics import (
     atomic_add,
-    atomic_exchange,
     atomic_load,
     atomic_store,
     call_kernel,
     call_plain,
     pause,
+    ticks,
 )
-from onnxgen.graph.cpu.compiled.control import LINE_BYTES, ROW_BYTES, SPINS_BEFORE_YIELD, Control
+from onnxgen.graph.cpu.compiled.control import (
+    LINE_BYTES,
+    LOOKS_PER_CLOCK,
+    ROW_BYTES,
+    SPINS_BEFORE_YIELD,
+    Control,
+    Request,
+)
 from onnxgen.graph.cpu.compiled.function import inline
 from onnxgen.graph.cpu.compiled.kernel import ints64, word
 
-_EPOCH, _INSIDE, _LIMIT, _STOP, _ASLEEP = (
-    int(name) * LINE_BYTES
-    for name in (Control.EPOCH, Control.INSIDE, Control.LIMIT, Control.STOP, Control.ASLEEP)
+_EPOCH, _INSIDE, _STOP, _COMING, _YIELD, _CLOCK, _REQUEST, _ASLEEP = (
+    int(name) * LINE_BYTES for name in Control
 )
-_TABLE, _COUNTS, _STATE, _ROWS, _STEP, _YIELD = (
-    int(name) * LINE_BYTES
-    for name in (
-        Control.TABLE,
-        Control.COUNTS,
-        Control.STATE,
-        Control.ROWS,
-        Control.STEP,
-        Control.YIELD,
-    )
-)
-_LINE, _ROW, _SPINS = int(LINE_BYTES), int(ROW_BYTES), int(SPINS_BEFORE_YIELD)
+_TABLE, _COUNTS, _STATE, _ROWS, _STEP, _LIMIT, _PATIENCE, _PROFILE = (int(name) for name in Request)
+_REQUEST_WORDS = len(Request)
+_LINE, _ROW, _SPINS, _LOOKS = int(LINE_BYTES), int(ROW_BYTES), int(SPINS_BEFORE_YIELD), int(LOOKS_PER_CLOCK)
+
+
+@inline
+def _rest(control: int, spins: int) -> int:
+    """One look of a waiting thread went by: how many there were since it last offered its core to others."""
+    pause()
+    if spins < _SPINS:
+        return spins + 1
+    call_plain(word(control + _YIELD, 0))
+    return 0
+
+
+@inline
+def _do_row(control: int, scratch: int, index: int) -> None:
+    """Claim parts of a row until there are none left, and wait until all are done."""
+    request = control + _REQUEST
+    row, parts = word(request, _TABLE) + index * _ROW, word(word(request, _COUNTS), index)
+    claimed = word(request, _STATE) + index * 2 * _LINE
+    done = claimed + _LINE
+    while atomic_load(claimed) < parts:
+        part = atomic_add(claimed, 1)
+        if part < parts:
+            call_kernel(word(row, 0), row, word(request, _STEP), scratch, part, parts)
+            atomic_add(done, 1)
+    spins = 0
+    while atomic_load(done) < parts:
+        spins = _rest(control, spins)
 
 
 @inline
 def _walk(control: int, scratch: int) -> None:
-    table, counts, state = word(control + _TABLE, 0), word(control + _COUNTS, 0), word(control + _STATE, 0)
-    rows, step, yield_code = (
-        word(control + _ROWS, 0),
-        word(control + _STEP, 0),
-        word(control + _YIELD, 0),
-    )
+    for index in range(word(control + _REQUEST, _ROWS)):
+        _do_row(control, scratch, index)
+
+
+@inline
+def _timed_walk(control: int, scratch: int) -> None:
+    rows = word(control + _REQUEST, _ROWS)
+    profile, clock = ints64(word(control + _REQUEST, _PROFILE), rows), word(control + _CLOCK, 0)
+    before = ticks(clock)
     for index in range(rows):
-        row, claimed = table + index * _ROW, state + index * 2 * _LINE
-        done, parts, code = claimed + _LINE, word(counts, index), word(row, 0)
-        if atomic_load(done) >= parts:
-            continue
-        while True:
-            part = atomic_add(claimed, 1)
-            if part >= parts:
-                break
-            call_kernel(code, row, step, scratch, part, parts)
-            atomic_add(done, 1)
-        spins = 0
-        while atomic_load(done) < parts:
-            pause()
-            spins += 1
-            if spins >= _SPINS:
-                call_plain(yield_code)
-                spins = 0
+        _do_row(control, scratch, index)
+        now = ticks(clock)
+        profile[index] = now - before
+        before = now
 
 
-def wait_until_left() -> Callable[..., int]:
-    """``wait(control, 0, 0, 0, 0)``: until no worker is inside the closed step, whose memory is free then."""
-
-    def wait(control: int, unused: int, unused2: int, unused3: int, unused4: int) -> int:
-        spins = 0
-        while atomic_load(control + _INSIDE) != 0:
-            pause()
-            spins += 1
-            if spins >= _SPINS:
-                call_plain(word(control + _YIELD, 0))
-                spins = 0
-        return 0
-
-    return wait
-
-
-def open_step() -> Callable[..., int]:
-    """``open(control, epoch, workers, waking, 0)``: let workers in; which of them must be woken, one bit each."""
-
-    def open_it(control: int, epoch: int, workers: int, waking: int, unused: int) -> int:
-        state, rows = word(control + _STATE, 0), word(control + _ROWS, 0)
-        counters = ints64(state, rows * 2 * _LINE // 8)
-        for index in range(rows * 2):
-            counters[index * (_LINE // 8)] = 0
-        atomic_store(control + _EPOCH, epoch)
-        asleep = 0
-        for worker in range(min(workers, waking)):
-            if atomic_exchange(control + _ASLEEP + worker * _LINE, 0) != 0:
-                asleep |= 1 << worker
-        return asleep
-
-    return open_it
+@inline
+def _open(control: int, request: int, epoch: int) -> None:
+    # A late worker may still look at the step before.
+    spins = 0
+    while atomic_load(control + _INSIDE) != 0:
+        spins = _rest(control, spins)
+    asked, current = ints64(request, _REQUEST_WORDS), ints64(control + _REQUEST, _REQUEST_WORDS)
+    for index in range(_REQUEST_WORDS):
+        current[index] = asked[index]
+    counters = ints64(asked[_STATE], asked[_ROWS] * 2 * _LINE // 8)
+    for index in range(asked[_ROWS] * 2):
+        counters[index * (_LINE // 8)] = 0
+    atomic_store(control + _EPOCH, epoch)
 
 
-def lead() -> Callable[..., int]:
-    """``lead(control, scratch, 0, 0, 0)``: walk the open step and close it."""
+def lead(*, profiled: bool) -> Callable[..., int]:
+    """``lead(control, scratch, request, epoch, 0)``: open a step, walk it and close it.
 
-    def lead_it(control: int, scratch: int, unused: int, unused2: int, unused3: int) -> int:
-        _walk(control, scratch)
+    Whoever calls this owns the control block meanwhile. All parts are done when it returns; workers that come late may still
+    read the table, the counts and the counters until the next step opens.
+    """
+    walk = _timed_walk if profiled else _walk
+
+    def lead_it(control: int, scratch: int, request: int, epoch: int, unused: int) -> int:
+        _open(control, request, epoch)
+        walk(control, scratch)
         atomic_store(control + _EPOCH, 0)
+        atomic_store(control + _COMING, 0)
         return 0
 
     return lead_it
 
 
-def serve() -> Callable[..., int]:
-    """``serve(control, scratch, worker, patience, 0)``: walk steps as they open; 1 when asleep, 0 when told to stop.
+def rouse() -> Callable[..., int]:
+    """``rouse(control, first, end, 0, 0)``: the first worker from ``first`` on that sleeps, or -1; a step is coming."""
 
-    Returns when no step has opened for ``patience`` looks.
+    def rouse_it(control: int, first: int, end: int, unused: int, unused2: int) -> int:
+        atomic_store(control + _COMING, 1)
+        for worker in range(first, end):
+            if atomic_load(control + _ASLEEP + worker * _LINE) != 0:
+                return worker
+        return -1
+
+    return rouse_it
+
+
+def serve() -> Callable[..., int]:
+    """``serve(control, scratch, worker, 0, 0)``: walk steps as they open; 1 when nobody opens any more, 0 when told to stop.
+
+    Whoever is told 1 sleeps until it is woken, and calls this again.
     """
 
-    def serve_it(control: int, scratch: int, worker: int, patience: int, unused: int) -> int:
+    def serve_it(control: int, scratch: int, worker: int, unused: int, unused2: int) -> int:
         last, looks, spins = 0, 0, 0
         asleep = control + _ASLEEP + worker * _LINE
-        while True:
-            if atomic_load(control + _STOP) != 0:
-                return 0
+        atomic_store(asleep, 0)
+        clock = word(control + _CLOCK, 0)
+        since = ticks(clock)
+        while atomic_load(control + _STOP) == 0:
             epoch = atomic_load(control + _EPOCH)
-            if epoch not in (0, last) and worker < atomic_load(control + _LIMIT):
+            if epoch not in (0, last):
                 atomic_add(control + _INSIDE, 1)
                 # Closed meanwhile, the step may already be another's.
                 if atomic_load(control + _EPOCH) == epoch:
-                    _walk(control, scratch)
-                    last, looks = epoch, 0
+                    last = epoch
+                    if worker < word(control + _REQUEST, _LIMIT):
+                        _walk(control, scratch)
+                        since = ticks(clock)
                 atomic_add(control + _INSIDE, -1)
                 continue
-            pause()
-            looks += 1
-            spins += 1
-            if spins >= _SPINS:
-                call_plain(word(control + _YIELD, 0))
-                spins = 0
-            if looks >= patience:
+            spins, looks = _rest(control, spins), looks + 1
+            if looks % _LOOKS == 0 and ticks(clock) - since >= word(control + _REQUEST, _PATIENCE):
                 atomic_store(asleep, 1)
-                epoch = atomic_load(control + _EPOCH)
-                # A step that opened before this thread was seen asleep would not wake it.
-                missed = epoch not in (0, last) and worker < atomic_load(control + _LIMIT)
-                if not missed or atomic_exchange(asleep, 0) == 0:
+                # A step that was announced before this thread was seen asleep would not wake it.
+                if atomic_load(control + _COMING) == 0:
                     return 1
-                looks = 0
+                atomic_store(asleep, 0)
+                since = ticks(clock)
+        return 0
 
     return serve_it

@@ -1,36 +1,33 @@
 """Machine code of kernels: compiled once, kept on disk, loaded by whoever needs it.
 
-An entry is found by everything that the code depends on: the source of all compiled loops, the versions of Numba and LLVM,
-the processor and the instruction set that was asked for. Files are written whole, so that processes that start together
-at most compile the same thing twice; a damaged entry, or a place that cannot be written, costs a compilation.
+An entry is found by everything that the code depends on (`code_key`). Files are written whole, so that processes that start
+together at most compile the same thing twice; a damaged entry, or a place that cannot be written, costs a compilation.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
-import logging
 import os
 import threading
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterable
 from functools import cache
-from hashlib import sha256
-from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 
-from onnxgen.foundations.cpuinfo import detect_cpu
-from onnxgen.foundations.files import atomic_file
+from onnxgen.errors import MachineCodeError
+from onnxgen.foundations.progress import SILENT, Progress
 from onnxgen.foundations.runtime_config import default_cache_dir
+from onnxgen.graph.cpu.step.code_folder import Code, CodeFolder
+from onnxgen.graph.cpu.step.code_key import code_key
+from onnxgen.graph.cpu.step.compiling import compile_in_processes, compile_kernel
 from onnxgen.graph.cpu.step.kernel import StepKernel
 from onnxgen.graph.cpu.step.object_loading import load_object
+from onnxgen.graph.cpu.step.walkers import WALKERS
 
-_log = logging.getLogger(__name__)
-
-_COMPILED = "onnxgen.graph.cpu.compiled"
+STORE_VARIABLE = "ONNXGEN_KERNEL_CACHE"
+"""Environment variable: another folder for the machine code of kernels."""
 
 Watcher = Callable[[StepKernel], None]
-"""Told of each kernel before it is compiled."""
+"""Told of each kernel before it is compiled in this process."""
 
 
 class CodeStore:
@@ -38,79 +35,97 @@ class CodeStore:
 
     Args:
         folder: Where the files are; made when needed.
+
+    Attributes:
+        folder: The files.
+        watchers: Called when this process has to wait for a compilation.
+        num_compiled: Kernels that had to be compiled, here or in other processes on behalf of this one.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._addresses: dict[tuple[StepKernel, bool], int] = {}
-        self._lock = threading.RLock()
+        self.folder = CodeFolder(folder)
         self.watchers: list[Watcher] = []
         self.num_compiled = 0
+        self._addresses: dict[StepKernel, int] = {}
+        self._lock = threading.RLock()
+        _renewed_after_fork(self)
 
-    def address(self, kernel: StepKernel, *, gives_value: bool = False) -> int:
+    def address(self, kernel: StepKernel) -> int:
         """Where the kernel's machine code lies in this process; it stays there."""
         with self._lock:
-            found = self._addresses.get((kernel, gives_value))
+            found = self._addresses.get(kernel)
             if found is None:
-                found = load_object(*self._code(kernel, gives_value))
-                self._addresses[kernel, gives_value] = found
+                found = self._addresses[kernel] = self._load(kernel)
             return found
 
     def is_stored(self, kernel: StepKernel) -> bool:
         """Whether the kernel's code is on disk, so that it need not be compiled."""
-        return self._path(kernel).exists()
+        return self.folder.holds(code_key(kernel))
 
-    def _path(self, kernel: StepKernel) -> Path:
-        facts = (kernel.factory, kernel.parameters, _surroundings())
-        return self._folder / f"{sha256(repr(facts).encode()).hexdigest()[:32]}.o"
+    def prepare(
+        self, kernels: Iterable[StepKernel], *, progress: Progress = SILENT, processes: int | None = None
+    ) -> None:
+        """Compile what is missing of some kernels, several at once, so that their addresses are had at once.
 
-    def _code(self, kernel: StepKernel, gives_value: bool) -> tuple[bytes, str]:
-        path = self._path(kernel)
-        with contextlib.suppress(OSError, ValueError):
-            head, _, code = path.read_bytes().partition(b"\n")
-            facts = json.loads(head)
-            if sha256(code).hexdigest() == facts["sha256"]:
-                return code, facts["symbol"]
-            _log.warning("the compiled kernel %s is damaged and is compiled anew", path)
+        Args:
+            kernels: May repeat; the functions that walk steps come along.
+            progress: Told of each kernel; nothing is shown when nothing is missing.
+            processes: How many to start at most; None takes as many as there are cores.
+        """
+        with self._lock:
+            missing = [
+                kernel
+                for kernel in dict.fromkeys([*WALKERS, *kernels])
+                if kernel not in self._addresses and not self.is_stored(kernel)
+            ]
+            if not missing:
+                return
+            with progress.start("compiling kernels", total=len(missing), unit="kernels") as task:
+                left = dict.fromkeys(missing)
+                for kernel, code in compile_in_processes(missing, processes=processes):
+                    self._addresses[kernel] = self._keep(kernel, code)
+                    del left[kernel]
+                    task.advance(1)
+                for kernel in left:
+                    self._addresses[kernel] = self._load(kernel)
+                    task.advance(1)
+            self.folder.prune()
+
+    def _load(self, kernel: StepKernel) -> int:
+        stored = self.folder.read(code_key(kernel))
+        if stored is not None:
+            try:
+                return load_object(stored.content, stored.symbol)
+            except MachineCodeError:
+                pass  # as good as damaged
         for watcher in self.watchers:
             watcher(kernel)
+        return self._keep(kernel, compile_kernel(kernel))
+
+    def _keep(self, kernel: StepKernel, code: Code) -> int:
         self.num_compiled += 1
-        code, symbol = _compile(kernel, gives_value)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            head = json.dumps({"kernel": kernel.name, "symbol": symbol, "sha256": sha256(code).hexdigest()})
-            with atomic_file(path) as partial:
-                partial.write_bytes(head.encode() + b"\n" + code)
-        except OSError as cause:
-            _log.debug("the code of %s cannot be kept: %s", kernel.name, cause)
-        return code, symbol
+        self.folder.write(code_key(kernel), code, name=kernel.name)
+        return load_object(code.content, code.symbol)
+
+    def renew_lock(self) -> None:
+        """After a fork: the lock may be held by a thread that does not exist here."""
+        self._lock = threading.RLock()
 
 
-def _compile(kernel: StepKernel, gives_value: bool) -> tuple[bytes, str]:
-    from onnxgen.graph.cpu.compiled.kernel import object_code
+def _renewed_after_fork(store: CodeStore) -> None:
+    reference = weakref.ref(store)
 
-    module, _, factory = kernel.factory.partition(":")
-    function = getattr(import_module(f"{_COMPILED}.{module}"), factory)(**dict(kernel.parameters))
-    return object_code(function, gives_value=gives_value)
+    def renew() -> None:
+        here = reference()
+        if here is not None:
+            here.renew_lock()
 
-
-@cache
-def _surroundings() -> str:
-    """All that the code depends on beside the kernel itself."""
-    digest = sha256()
-    for path in sorted((Path(__file__).parent.parent / "compiled").rglob("*.py")):
-        digest.update(path.read_bytes())
-    cpu = detect_cpu()
-    facts = (
-        [version(package) for package in ("numba", "llvmlite")],
-        (cpu.architecture, cpu.model_name, sorted(cpu.features), os.environ.get("ONNXGEN_ISA", "")),
-    )
-    digest.update(repr(facts).encode())
-    return digest.hexdigest()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=renew)
 
 
 @cache
 def default_store() -> CodeStore:
     """The store of this process: in the user's cache, or where ``ONNXGEN_KERNEL_CACHE`` says."""
-    place = os.environ.get("ONNXGEN_KERNEL_CACHE")
+    place = os.environ.get(STORE_VARIABLE)
     return CodeStore(Path(place) if place else default_cache_dir() / "kernels")

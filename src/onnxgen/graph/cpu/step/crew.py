@@ -1,14 +1,16 @@
 """The threads that walk steps: the caller's own, and workers that stay.
 
 A worker looks for the next step for a while, then sleeps until it is woken, so that a decode loop finds it awake and an idle
-process costs nothing. Steps of several Python threads take turns. A forked child starts without workers.
+process costs nothing. Steps of several Python threads take turns; a step for one thread alone waits for nobody. A forked child
+starts without workers.
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import ctypes
 import os
-import sys
 import threading
 from functools import cache
 from typing import Any
@@ -18,81 +20,149 @@ import numpy as np
 from onnxgen.graph.cpu.aligned_memory import aligned
 from onnxgen.graph.cpu.compiled.control import CONTROL_BYTES, LINE_BYTES, MOST_WORKERS, Control
 from onnxgen.graph.cpu.step.code_store import default_store
-from onnxgen.graph.cpu.step.kernel import step_kernel
+from onnxgen.graph.cpu.step.kernel import StepKernel
+from onnxgen.graph.cpu.step.system_calls import clock_address, ticks_per_second, yield_address
 from onnxgen.graph.cpu.step.table import StepTable
+from onnxgen.graph.cpu.step.walkers import LEAD, LEAD_PROFILED, ROUSE, SERVE
+from onnxgen.graph.ep.threads import most_threads
 
 SCRATCH_BYTES = 4 << 20
 """Memory of each thread for the kernel that it runs."""
 
-PATIENCE = 60_000
-"""Looks of a worker for the next step before it sleeps: some milliseconds, longer than tokens take to be chosen."""
+PATIENCE_S = 0.004
+"""How long a worker looks for the next step before it sleeps: longer than the next token takes to be chosen."""
 
-_WAIT, _OPEN, _LEAD, _SERVE = (
-    step_kernel(f"walk:{name}", ()) for name in ("wait_until_left", "open_step", "lead", "serve")
-)
+_LEAVE_S = 2.0
+"""How long the end of the process waits for a worker."""
 
 
 class Crew:
-    """Threads that run steps together. May be used from several threads; their steps take turns."""
+    """Threads that run steps together. May be used from several threads."""
 
     def __init__(self) -> None:
-        self._turn = threading.Lock()
-        self._control = aligned(CONTROL_BYTES)
-        self._words = self._control.view(np.int64)
-        self._wakes: list[threading.Semaphore] = []
-        self._scratch = aligned(SCRATCH_BYTES)
+        self._turn = threading.RLock()
+        self._shared = _Seat()
+        self._seats = threading.local()
+        self._workers: list[threading.Thread] = []
+        self._wakes: list[threading.Lock] = []
         self._epoch = 0
         self._last: tuple[Any, ...] = ()
-        self._wait, self._open, self._lead, self._serve = (
-            Entry(default_store().address(kernel, gives_value=True))
-            for kernel in (_WAIT, _OPEN, _LEAD, _SERVE)
-        )
-        self._set(Control.YIELD, _yield_address())
+        self._is_closed = False
+        self._rouse, self._serve = entry(ROUSE), entry(SERVE)
+        self._ticks_per_second = ticks_per_second()
 
-    def run(self, table: StepTable, counts: np.ndarray, header: np.ndarray, *, threads: int) -> None:
-        """Run the calls of a table.
+    def run(
+        self,
+        table: StepTable,
+        counts: np.ndarray,
+        header: np.ndarray,
+        *,
+        threads: int,
+        spinning: bool = True,
+        profile: np.ndarray | None = None,
+    ) -> None:
+        """Run the calls of a table; all is done when it returns. A table runs once at a time, its buffers are its own.
 
         Args:
             table: The calls.
             counts: int64 ``[rows]``: parts of each, from `StepTable.counts`.
             header: int64 words as `onnxgen.graph.cpu.compiled.header` says.
-            threads: The most that work on it, the caller's among them.
+            threads: The most that work on it, the caller's among them; fewer where `limited_threads` says so.
+            spinning: Whether workers stay awake for a while after it.
+            profile: int64 ``[rows]`` for the nanoseconds that each row took, waiting included; None measures nothing.
         """
-        words, helpers = table.words, max(0, min(threads - 1, MOST_WORKERS))
-        with self._turn:
-            self._hire(helpers)
-            control = self._control.ctypes.data
-            # A late worker may still look at the step before: what it looks at lives until then.
-            self._wait(control)
-            self._last = (table, counts, header, words)
-            self._set(Control.LIMIT, helpers)
-            self._set(Control.TABLE, words.ctypes.data)
-            self._set(Control.COUNTS, counts.ctypes.data)
-            self._set(Control.STATE, table.state_address)
-            self._set(Control.ROWS, len(words))
-            self._set(Control.STEP, header.ctypes.data)
-            self._epoch += 1
-            asleep = self._open(control, self._epoch, len(self._wakes), helpers)
-            for worker in range(asleep.bit_length()):
-                if asleep >> worker & 1:
-                    self._wakes[worker].release()
-            self._lead(control, self._scratch.ctypes.data)
+        assert len(counts) == len(table), f"{len(counts)} counts of {len(table)} rows"
+        words, helpers = table.words, self._helpers(threads)
+        # The caller's may change while a late worker still looks at them.
+        counts = counts.copy()
+        patience = int(PATIENCE_S * self._ticks_per_second) if spinning else 0
+        request = np.array(
+            [
+                *(words.ctypes.data, counts.ctypes.data, table.state_address, len(words), header.ctypes.data),
+                *(helpers, patience, 0 if profile is None else profile.ctypes.data),
+            ],
+            np.int64,
+        )
+        lead = entry(LEAD if profile is None else LEAD_PROFILED)
+        if helpers == 0:
+            seat = self._own_seat()
+            lead(seat.control, seat.scratch, request.ctypes.data, 1)
+        else:
+            with self._turn:
+                self._hire(helpers)
+                self._wake(helpers)
+                self._epoch += 1
+                lead(self._shared.control, self._shared.scratch, request.ctypes.data, self._epoch)
+                # What late workers may still look at lives until the next step.
+                self._last = (words, table.state, counts, header)
+        if profile is not None and self._ticks_per_second != 1_000_000_000:
+            profile *= 1_000_000_000 // self._ticks_per_second
 
-    def _set(self, name: Control, value: int) -> None:
-        self._words[name * LINE_BYTES // 8] = value
+    def close(self) -> None:
+        """End the workers; steps run on the caller's thread from then on."""
+        with self._turn:
+            self._is_closed = True
+            self._shared.set(Control.STOP, 1)
+            for wake in self._wakes:
+                _release(wake)
+        for worker in self._workers:
+            worker.join(_LEAVE_S)
+
+    @property
+    def num_workers(self) -> int:
+        """Threads that were started so far."""
+        return len(self._workers)
+
+    def _helpers(self, threads: int) -> int:
+        return 0 if self._is_closed else max(0, min(most_threads(threads) - 1, MOST_WORKERS))
+
+    def _own_seat(self) -> _Seat:
+        seat = getattr(self._seats, "own", None)
+        if seat is None:
+            seat = self._seats.own = _Seat()
+        return seat
+
+    def _wake(self, helpers: int) -> None:
+        worker = self._rouse(self._shared.control, 0, helpers)
+        while worker >= 0:
+            _release(self._wakes[worker])
+            worker = self._rouse(self._shared.control, worker + 1, helpers)
 
     def _hire(self, helpers: int) -> None:
-        for worker in range(len(self._wakes), helpers):
-            wake = threading.Semaphore(0)
-            self._wakes.append(wake)
-            threading.Thread(
-                target=self._work, args=(worker, wake), name=f"onnxgen-step-{worker}", daemon=True
-            ).start()
-
-    def _work(self, worker: int, wake: threading.Semaphore) -> None:
-        control, scratch = self._control.ctypes.data, aligned(SCRATCH_BYTES)
-        while self._serve(control, scratch.ctypes.data, worker, PATIENCE):
+        for worker in range(len(self._workers), helpers):
+            wake = threading.Lock()
             wake.acquire()
+            thread = threading.Thread(
+                target=self._work, args=(worker, wake), name=f"onnxgen-step-{worker}", daemon=True
+            )
+            thread.start()
+            self._wakes.append(wake)
+            self._workers.append(thread)
+
+    def _work(self, worker: int, wake: threading.Lock) -> None:
+        seat, control = _Seat(), self._shared.control
+        while self._serve(control, seat.scratch, worker):
+            wake.acquire()
+
+
+class _Seat:
+    """Memory of one thread: a control block, and scratch for kernels."""
+
+    def __init__(self) -> None:
+        self._control, self._scratch = aligned(CONTROL_BYTES), aligned(SCRATCH_BYTES)
+        self._words = self._control.view(np.int64)
+        self.control, self.scratch = self._control.ctypes.data, self._scratch.ctypes.data
+        self.set(Control.YIELD, yield_address())
+        self.set(Control.CLOCK, clock_address())
+
+    def set(self, name: Control, value: int) -> None:
+        self._words[name * LINE_BYTES // 8] = value
+
+
+def _release(wake: threading.Lock) -> None:
+    # It is free already when its worker was told before and has not found time to wake up.
+    with contextlib.suppress(RuntimeError):
+        wake.release()
 
 
 class Entry:
@@ -109,13 +179,10 @@ class Entry:
         return result.value
 
 
-def _yield_address() -> int:
-    """The system's function that offers the core to other threads."""
-    if sys.platform == "win32":
-        function = ctypes.windll.kernel32.SwitchToThread
-    else:
-        function = ctypes.CDLL(None).sched_yield
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
+@cache
+def entry(kernel: StepKernel) -> Entry:
+    """A kernel of the process's own store, to be called from Python."""
+    return Entry(default_store().address(kernel))
 
 
 @cache
@@ -123,13 +190,31 @@ def _crews() -> list[Crew]:
     return []
 
 
+@cache
+def _making() -> threading.Lock:
+    return threading.Lock()
+
+
 def crew() -> Crew:
     """The crew of this process."""
     crews = _crews()
     if not crews:
-        crews.append(Crew())
+        with _making():
+            if not crews:
+                crews.append(Crew())
     return crews[0]
 
 
+def _close() -> None:
+    for each in _crews():
+        each.close()
+
+
+def _forget() -> None:
+    _crews.cache_clear()
+    _making.cache_clear()
+
+
+atexit.register(_close)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_crews.cache_clear)
+    os.register_at_fork(after_in_child=_forget)

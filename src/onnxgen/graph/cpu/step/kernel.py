@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+COMPILED_PACKAGE = "onnxgen.graph.cpu.compiled"
+"""Where the modules of kernels are."""
+
 
 @dataclass(frozen=True, slots=True)
 class StepKernel:
@@ -15,11 +18,13 @@ class StepKernel:
             Python function (`onnxgen.graph.cpu.compiled.kernel`). Imported only when the code must be compiled.
         parameters: What is fixed at compile time, by name; values with a stable ``repr``.
         arguments: Names of the row's words from 1 on; addresses, counts, and float32 values as their bits.
+        gives_value: Whether it returns an int64, as functions do that are called from Python and not by steps.
     """
 
     factory: str
     parameters: tuple[tuple[str, Hashable], ...]
     arguments: tuple[str, ...]
+    gives_value: bool = False
 
     @property
     def name(self) -> str:

@@ -95,10 +95,15 @@ class StepTable:
         return self._words
 
     @property
+    def state(self) -> np.ndarray:
+        """Where the counters of the rows lie; once `words` was asked for."""
+        assert self._state is not None
+        return self._state
+
+    @property
     def state_address(self) -> int:
         """The counters of the rows, on cache lines of their own."""
-        assert self._state is not None
-        return -(-self._state.ctypes.data // LINE_BYTES) * LINE_BYTES
+        return -(-self.state.ctypes.data // LINE_BYTES) * LINE_BYTES
 
     def counts(self, shape: StepShape) -> np.ndarray:
         """int64 ``[rows]``: the parts of each row for a shape."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from onnxgen.backends.base import BlockCopy, SequenceInput, StepOutput, pack_step
 from onnxgen.backends.fake import FakeBackend
+from onnxgen.backends.native.backend import NativeBackend
 from onnxgen.backends.ort.backend import OrtBackend
 from onnxgen.backends.ort.plan_kind import PlanKind
 from onnxgen.foundations.runtime_config import RuntimeConfig
@@ -22,7 +23,7 @@ CONTEXT = 40
 class Case:
     """A backend, the logits it should give, and how near they must come (0: bit for bit)."""
 
-    backend: FakeBackend | OrtBackend
+    backend: FakeBackend | OrtBackend | NativeBackend
     logits: Callable[[Sequence[int]], np.ndarray]  # [tokens, vocab] after each token
     tolerance: float
     rope_switch: int | None = None  # longer sequences must be computed anew
@@ -88,7 +89,22 @@ ORT_CASES: dict[str, tuple[Sizes, Style, PlanKind, float]] = {
     "dense-bfloat16": (Sizes(), Style("plain", cache=BFLOAT16), PlanKind.DENSE, 0.4),
     "dense-recurrent": (Sizes(conv_layers=(0,), layers=3), Style("plain"), PlanKind.DENSE, 1e-4),
 }
-CASE_NAMES = ("fake-slots", "fake-paged", "fake-recurrent", *ORT_CASES)
+NATIVE_CASES: dict[str, tuple[Sizes, Style, int, float]] = {
+    # sizes, style, positions of a block, tolerance: keys and values are kept in 16 bits, whose rounding sharp attention amplifies
+    "native": (Sizes(), Style(), 16, 0.02),
+    "native-wide-heads": (Sizes(heads=6, kv_heads=3, head_dim=32), Style(packed_qkv=True), 32, 0.02),
+    "native-odd-heads": (Sizes(head_dim=24, heads=2, kv_heads=1), Style(packed_qkv=True), 48, 0.02),
+    "native-positions": (Sizes(soft_cap=4.0), Style(rotary="positions", pruned_head="gather"), 16, 0.02),
+    "native-rotary-op": (
+        Sizes(kv_heads=1, layers=3),
+        Style(rotary="op", ids=INT32, logits=FLOAT16, hidden_states=True),
+        16,
+        0.03,
+    ),
+    "native-float16": (Sizes(), Style(cache=FLOAT16, value_info=False, hidden_states=True), 64, 0.05),
+    "native-two-ropes": (Sizes(rope_switch=11), Style(pruned_head="slice"), 16, 0.02),
+}
+CASE_NAMES = ("fake-slots", "fake-paged", "fake-recurrent", *ORT_CASES, *NATIVE_CASES)
 
 
 def make_case(name: str, folder: Path, seed: int) -> Case:
@@ -97,11 +113,21 @@ def make_case(name: str, folder: Path, seed: int) -> Case:
         return make_fake(
             seed, block_size=4 if name == "fake-paged" else None, rewind=name != "fake-recurrent"
         )
+    if name in NATIVE_CASES:
+        return make_native(name, folder, seed)
     sizes, style, plan, tolerance = ORT_CASES[name]
     decoder = TinyDecoder(dataclasses.replace(sizes, context=CONTEXT), seed)
     model = decoder_model(decoder, style, folder / "model.onnx")
     backend = OrtBackend(model, RuntimeConfig(threads=1, cache_dir=folder), plan=plan)
     assert backend.plan_kind is plan
+    return Case(backend, decoder.logits, tolerance, sizes.rope_switch)
+
+
+def make_native(name: str, folder: Path, seed: int) -> Case:
+    sizes, style, block_size, tolerance = NATIVE_CASES[name]
+    decoder = TinyDecoder(dataclasses.replace(sizes, context=CONTEXT), seed)
+    model = decoder_model(decoder, style, folder / "model.onnx")
+    backend = NativeBackend(model, RuntimeConfig(threads=2, cache_dir=folder), block_size=block_size)
     return Case(backend, decoder.logits, tolerance, sizes.rope_switch)
 
 

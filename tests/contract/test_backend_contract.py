@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from backend_cases import CASE_NAMES, CONTEXT, Case, Runner, make_case
 from onnxgen.backends.base import BlockCopy, SequenceInput, pack_step
 from onnxgen.backends.fake import FakeBackend
+from onnxgen.backends.native.backend import NativeBackend
 from onnxgen.errors import BackendError, CapabilityError, OnnxgenError, StateError, StepError, TokenIdError
 
 SEED = secrets.randbits(32)
@@ -146,6 +147,7 @@ def test_full_blocks_may_be_shared(case, tokens):
     needs(case.backend.capabilities.paged, "shared blocks")
     run = Runner(case, num_seqs=3, num_tokens=CONTEXT)
     shared = 2 * run.block_size
+    needs(shared + 5 <= CONTEXT, "blocks that are short beside the context")
     run.step({"a": tokens(shared + 2)})
     run.tokens["b"], run.blocks["b"] = run.tokens["a"][:shared], run.blocks["a"][:2]
     run.step({"b": tokens(3), "a": tokens(2)}, logits="all")
@@ -233,7 +235,7 @@ def fail_at(backend, call, patch):
     if isinstance(backend, FakeBackend):
         patch.setattr(backend, "_fail_steps", frozenset({backend.num_steps + call}))
         return
-    session, count = backend._plan._session._session, [0]
+    count = [0]
 
     def failing(real):
         def run(*args, **kwargs):
@@ -245,6 +247,10 @@ def fail_at(backend, call, patch):
 
         return run
 
+    if isinstance(backend, NativeBackend):
+        patch.setattr(backend._runner, "_run", failing(backend._runner._run))
+        return
+    session = backend._plan._session._session
     for method in ("run", "run_with_iobinding"):
         patch.setattr(session, method, failing(getattr(session, method)), raising=True)
 
@@ -335,7 +341,7 @@ def test_any_schedule_gives_each_sequence_what_it_would_get_alone(case: Case, st
 
 
 def test_a_closed_backend_says_so(tmp_path, tokens):
-    for name in ("fake-slots", "packed", "dense"):
+    for name in ("fake-slots", "packed", "dense", "native"):
         made = make_case(name, tmp_path, SEED)
         cache = made.backend.create_cache(num_seqs=1, num_tokens=4)
         made.backend.close()

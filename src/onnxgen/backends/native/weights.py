@@ -137,7 +137,7 @@ def _pack(job: _Job, arrays: Sequence[Sequence[np.ndarray | None]], *, threads: 
             if isinstance(part, FloatMatrix)
         ]
         if not job.product:
-            return by_column[0]
+            return np.ascontiguousarray(by_column[0])  # a view of the map unless it is transposed
         return packed_floats.pack(by_column, interleave=job.weight.interleaved, threads=threads)
     vectors = [
         _vector(part, own) for part, own in zip(parts, arrays, strict=True) if isinstance(part, Vector)

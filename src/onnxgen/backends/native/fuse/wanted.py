@@ -24,6 +24,7 @@ def select_early(plan: StepPlan) -> StepPlan:
     made = {view.buffer for call in tail for view in call.writes.values()}
     buffers = dict(plan.buffers)
     selected: dict[str, View] = {}
+    selections: list[Call] = []
     calls: list[Call] = []
     renamed: dict[str, str] = {}
 
@@ -40,7 +41,7 @@ def select_early(plan: StepPlan) -> StepPlan:
             buffers[name] = Buffer(RowKind.WANTED, width)
             selected[view.buffer] = View(name, 0, width)
             whole = View(view.buffer, 0, width)
-            calls.append(Call(Family.SELECT, RowKind.WANTED, {"x": whole}, {"y": selected[view.buffer]}))
+            selections.append(Call(Family.SELECT, RowKind.WANTED, {"x": whole}, {"y": selected[view.buffer]}))
         return replace(view, buffer=selected[view.buffer].buffer)
 
     for call in tail:
@@ -60,4 +61,4 @@ def select_early(plan: StepPlan) -> StepPlan:
     results = [None if v is None else wanted(v) for v in (plan.logits, plan.hidden_states)]
     assert results[0] is not None
     moved = replace(plan, logits=results[0], hidden_states=results[1])
-    return with_calls(moved, [*plan.calls[: last + 1], *calls], buffers=buffers)
+    return with_calls(moved, [*plan.calls[: last + 1], *selections, *calls], buffers=buffers)

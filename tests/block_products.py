@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from onnxgen.foundations.packed_bits import pack, unpack
@@ -86,12 +88,20 @@ def padded_rows(rows, columns, fill=np.nan):
     return memory, memory[:, :columns]
 
 
-def product_table(packed: PackedBlocks, x: Activations, y, *, gate=None, bias=None, further=0, parts=None):
+def product_kernel(packed, gate=None, **changed):
+    """The kernel of a product, with other parameters than this machine's best."""
+    kernel = packed.product(gate)
+    return dataclasses.replace(
+        kernel, parameters=tuple(sorted({**dict(kernel.parameters), **changed}.items()))
+    )
+
+
+def product_table(packed: PackedBlocks, x: Activations, y, kernel, *, bias=None, further=0, parts=None):
     """A step of one product."""
     table = StepTable()
     table.keep(packed, x, y, bias)
     table.add(
-        packed.product(gate),
+        kernel,
         parts=packed.parts(len(x.q)) if parts is None else parts,
         rows_word=ROWS_WORD,
         **x.arguments(),
@@ -113,15 +123,15 @@ def run(table, rows, *, threads=1, ids=None):
     crew().run(table, table.counts(StepShape(tokens=rows, rows=rows)), header, threads=threads)
 
 
-def multiply(packed, x, *, gate=None, bias=None, onto=None, parts=None, threads=1):
+def multiply(packed, x, *, gate=None, bias=None, onto=None, parts=None, threads=1, **changed):
     """The product as float32 ``[rows, columns]``; on top of ``onto`` where that is given."""
     rows = len(x.q)
     memory, y = padded_rows(rows, packed.product_arguments()["columns"])
     if onto is not None:
         y[:] = onto
     further = int(onto is not None)
-    run(
-        product_table(packed, x, y, gate=gate, bias=bias, further=further, parts=parts), rows, threads=threads
-    )
+    kernel = product_kernel(packed, gate, **changed)
+    table = product_table(packed, x, y, kernel, bias=bias, further=further, parts=parts)
+    run(table, rows, threads=threads)
     assert np.isnan(memory[:, y.shape[1] :]).all(), "the kernel wrote behind its rows"
     return y.copy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import sys
 
 import numpy as np
 
@@ -16,9 +17,16 @@ def aligned(num_bytes: int) -> np.ndarray:
         memory, alignment = np.zeros(num_bytes + LINE_BYTES, np.uint8), LINE_BYTES
     else:
         # Pages that nobody touches cost nothing, so neither does the room to align in.
-        mapped, alignment = mmap.mmap(-1, num_bytes + HUGE_PAGE_BYTES), HUGE_PAGE_BYTES
+        mapped, alignment = _mapped(num_bytes + HUGE_PAGE_BYTES), HUGE_PAGE_BYTES
         if hasattr(mmap, "MADV_HUGEPAGE"):
             mapped.madvise(mmap.MADV_HUGEPAGE)
         memory = np.frombuffer(mapped, np.uint8)
     start = -memory.ctypes.data % alignment
     return memory[start : start + num_bytes]
+
+
+def _mapped(num_bytes: int) -> mmap.mmap:
+    if sys.platform == "win32":
+        return mmap.mmap(-1, num_bytes)
+    # Python would share the pages with children by default, and shared pages are never huge.
+    return mmap.mmap(-1, num_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -19,7 +19,7 @@ from onnxgen.graph.cpu.compiled.blocks.format import (
     BlockFormat,
     Zeros,
 )
-from onnxgen.graph.cpu.compiled.blocks.schedule import parts_of_product
+from onnxgen.graph.cpu.compiled.blocks.schedule import parts_of_product, unpack_from
 from onnxgen.graph.cpu.compiled.header import HEADER_WORDS
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.step.crew import crew
@@ -110,7 +110,13 @@ class PackedBlocks:
             gate: One of `compiled.blocks.endings.GATES`, where a gate and what it gates are interleaved.
         """
         assert (gate is not None) == self.interleaved, "what is interleaved is gated, and nothing else"
-        return step_kernel("blocks.product:block_product", arguments.PRODUCT, form=self.form, gate=gate)
+        return step_kernel(
+            "blocks.product:block_product",
+            arguments.PRODUCT,
+            form=self.form,
+            gate=gate,
+            unpack_from=unpack_from(),
+        )
 
     def product_arguments(self) -> dict[str, int]:
         """``weights``, ``groups``, ``panels`` and ``columns`` of a product."""

@@ -29,8 +29,6 @@ HALVES = ir.VectorType(I16, LANES)
 
 VECTOR_BYTES = 64
 
-_LOCALITY_ALL_LEVELS = 3
-
 
 def every(kind: Any, value: Any) -> Any:
     """A constant with this value in all lanes."""
@@ -54,12 +52,12 @@ def store(b: Any, value: Any, address: Any) -> None:
     b.store(value, b.inttoptr(address, value.type.as_pointer()), align=1)
 
 
-def prefetch(b: Any, address: Any) -> None:
-    """Ask for the cache line at an address, which need not be valid."""
+def prefetch(b: Any, address: Any, level: int = 1) -> None:
+    """Ask for the cache line at an address, which need not be valid, into the cache of a level: 1 to 3."""
     pointer = I8.as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [pointer, I32, I32, I32])
     function = cgutils.get_or_insert_function(b.module, kind, "llvm.prefetch.p0")
-    b.call(function, [b.inttoptr(address, pointer), I32(0), I32(_LOCALITY_ALL_LEVELS), I32(1)])
+    b.call(function, [b.inttoptr(address, pointer), I32(0), I32(4 - level), I32(1)])
 
 
 def fma(b: Any, isa: Isa, x: Any, y: Any, z: Any) -> Any:

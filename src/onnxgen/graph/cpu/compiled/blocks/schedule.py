@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-DIRECT_ROWS = 6
-"""Up to so many rows are multiplied straight from packed panels."""
+from functools import cache
 
-FEWEST_ROWS = 64
-"""Rows that are worth unpacking a panel for once more."""
+from onnxgen.foundations.cpuinfo import detect_cpu
 
 MOST_ROWS = 1024
 """Rows whose sums wait in scratch memory at once."""
 
+_FEW_ROWS = 8
+_FEWEST_ROWS = 32
 _PARTS_WANTED = 32
 _PART_BYTES = 32 << 10
 _MOST_PARTS = 256
 
 
+@cache
+def unpack_from() -> int | None:
+    """Rows from which on panels are unpacked for all of them, None for never, on this processor.
+
+    Where masks and shifts run beside dot products, as on AMD, unpacking for each few rows is free and nothing is stored.
+    """
+    return None if detect_cpu().vendor == "AuthenticAMD" else 7
+
+
 def row_chunks(rows: int, panels: int, parts: int) -> int:
     """In how many chunks the rows of each panel are multiplied. Numba compiles it."""
-    return max(1, (parts + panels - 1) // panels, (rows + MOST_ROWS - 1) // MOST_ROWS)
+    return min(max(1, rows), max((parts + panels - 1) // panels, (rows + MOST_ROWS - 1) // MOST_ROWS))
 
 
 def parts_of_product(rows: int, panels: int, panel_bytes: int) -> int:
@@ -29,9 +38,9 @@ def parts_of_product(rows: int, panels: int, panel_bytes: int) -> int:
         panels: Panels of the matrix.
         panel_bytes: Bytes of each.
     """
-    if rows <= DIRECT_ROWS:
+    if rows <= _FEW_ROWS:
         most = 2 * panels if rows == 1 and panels < _PARTS_WANTED // 2 else panels
         return max(1, min(most, _MOST_PARTS, panels * panel_bytes // _PART_BYTES))
     if panels >= _PARTS_WANTED:
         return min(panels, _MOST_PARTS)
-    return panels * max(1, min(-(-_PARTS_WANTED // panels), rows // FEWEST_ROWS))
+    return panels * max(1, min(-(-_PARTS_WANTED // panels), rows // _FEWEST_ROWS))

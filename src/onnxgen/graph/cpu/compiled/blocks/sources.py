@@ -9,14 +9,43 @@ Unpacked, the groups of a panel lie one after the other in a thread's scratch me
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from onnxgen.foundations.cpuinfo import detect_cpu
 from onnxgen.graph.cpu.compiled import vectors as v
 from onnxgen.graph.cpu.compiled.blocks.format import LANES, PANEL_TILES, VECTOR_BYTES, BlockFormat
 from onnxgen.graph.cpu.isa import Isa
 
 _SUM_SHIFT = 7
 """A sum of int16 is split in two words, so that a product with zero points takes one instruction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetching:
+    """How packed weights are asked for before they are needed.
+
+    Attributes:
+        distance: Bytes ahead.
+        level: The cache that they are brought to.
+        lines: Every so many lines: the processor fetches the neighbours by itself.
+    """
+
+    distance: int
+    level: int
+    lines: int
+
+
+@cache
+def prefetching() -> Prefetching:
+    """What is best on this processor, for weights in main memory.
+
+    Asking for each line, into the first level, is worth a third of the bandwidth on Intel's Ice Lake. On AMD's Zen 4 it
+    halves it (14 GB/s a core, 27 without): the misses that a first-level cache keeps track of are few.
+    """
+    if detect_cpu().vendor == "AuthenticAMD":
+        return Prefetching(distance=4096, level=2, lines=4)
+    return Prefetching(distance=4096, level=1, lines=1)
 
 
 def operands(form: BlockFormat) -> int:
@@ -84,9 +113,12 @@ class PackedGroup:
         return b.or_(zero, b.shl(zero, v.every(v.INTS, 16 + _SUM_SHIFT))) if form.words else zero
 
     def raw(self, tile: int, vector: int) -> Any:
-        """INTS of packed fields."""
-        place = tile * self.form.tile_bytes + vector * VECTOR_BYTES
-        return v.load(self.b, self.b.add(self.body, v.I64(place)), v.INTS)
+        """INTS of packed fields; what lies further ahead is asked for."""
+        index, ahead = tile * self.form.vectors + vector, prefetching()
+        place = self.b.add(self.body, v.I64(index * VECTOR_BYTES))
+        if index % ahead.lines == 0:
+            v.prefetch(self.b, self.b.add(place, v.I64(ahead.distance)), ahead.level)
+        return v.load(self.b, place, v.INTS)
 
     def field(self, raw: Any, field: int, part: int) -> Any:
         """BYTES, or WORDS of half the step, of a field of all bytes of a vector."""

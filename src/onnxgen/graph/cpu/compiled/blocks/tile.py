@@ -22,9 +22,6 @@ from onnxgen.graph.cpu.compiled.blocks.format import PANEL_COLUMNS, VECTOR_BYTES
 from onnxgen.graph.cpu.compiled.blocks.sources import PackedGroup, UnpackedGroup, operands, start
 from onnxgen.graph.cpu.isa import Isa
 
-PREFETCH_BYTES = 4096
-"""How far ahead of the instructions packed weights are asked for."""
-
 OUT_BYTES = 4 * PANEL_COLUMNS
 """Bytes between rows of results."""
 
@@ -164,7 +161,6 @@ class _Tile:
             source = UnpackedGroup.at(b, form, weights, group, first)
         else:
             source = PackedGroup.at(b, self.isa, form, weights, group, first)
-            self._prefetch(source)
         zeros = [source.zero(tile) for tile in tiles]
         products = [[start(b, self.isa, form, sums[row], zeros[tile]) for tile in tiles] for row in rows]
         self._multiply(source, x, products)
@@ -209,10 +205,3 @@ class _Tile:
         if self.form.words:
             return v.dot_words(self.b, self.isa, total, weights, factor)
         return v.dot_bytes(self.b, self.isa, total, weights, factor, largest=self.form.largest)
-
-    def _prefetch(self, group: PackedGroup) -> None:
-        # Each line asks for the one that far ahead: all lines of a panel and of the one behind it are asked for once.
-        ahead = self.b.add(group.body, v.I64(PREFETCH_BYTES - self.form.head_bytes))
-        lines = self.shape.tiles * self.form.vectors + -(-self.form.head_bytes // VECTOR_BYTES)
-        for line in range(lines):
-            v.prefetch(self.b, self.b.add(ahead, v.I64(line * VECTOR_BYTES)))

@@ -31,12 +31,13 @@ def relative(error, value):
 @pytest.mark.parametrize(("bits", "block", "zeros", "words"), FORMATS)
 def test_products_are_those_of_the_definition(bits, block, zeros, words):
     rng = fresh_rng()
+    unpack_from = (None, 1)[rng.integers(2)]
     for rows, columns, depth in ((1, 70, 300), (3, 16, 64), (20, 200, 500)):
         matrix = random_matrix(rng, columns, depth, bits, block, zeros)
         packed = pack([matrix], words=words)
         x = rng.standard_normal((rows, depth)).astype(np.float32)
         quantized = Activations(x, packed.form.group, words=words)
-        y = multiply(packed, quantized)
+        y = multiply(packed, quantized, unpack_from=unpack_from)
         same_numbers = quantized.values(depth) @ packed.dequantized().astype(float).T
         assert relative(y - same_numbers, same_numbers) < 1e-6
         exact = x.astype(float) @ weights_of(matrix).T
@@ -56,7 +57,8 @@ def test_the_bits_of_a_row_are_its_own(bits, block, zeros, words):
     for count in range(1, 40):
         first = int(rng.integers(0, 40 - count))
         parts = int(rng.integers(1, 12))
-        y = rows(first, first + count, parts=parts, threads=2)
+        unpack_from = (None, 1)[rng.integers(2)]
+        y = rows(first, first + count, parts=parts, threads=2, unpack_from=unpack_from)
         np.testing.assert_array_equal(y, expected[first : first + count])
 
 

@@ -8,58 +8,12 @@ from itertools import zip_longest
 import numpy as np
 
 from onnxgen.errors import InvalidGraphError
+from onnxgen.graph.cpu import activations
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.maps import mapped
 from onnxgen.graph.ep.node import NodeSpec
 
 Activation = Callable[[np.ndarray], np.ndarray]
-
-
-_LONG = 4096
-"""Elements from which on one compiled pass beats NumPy's quick calls."""
-
-
-def _is_long(x: np.ndarray) -> bool:
-    return x.dtype == np.float32 and x.size >= _LONG
-
-
-def relu(x: np.ndarray) -> np.ndarray:
-    """``max(x, 0)``."""
-    return mapped("relu", x) if _is_long(x) else np.maximum(x, 0)
-
-
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    """``1 / (1 + exp(-x))`` without overflow."""
-    if _is_long(x):
-        return mapped("logistic", x)
-    return 0.5 * (1 + np.tanh(0.5 * x))
-
-
-def softsign(x: np.ndarray) -> np.ndarray:
-    """``x / (1 + abs(x))``."""
-    return x / (1 + np.abs(x))
-
-
-def softplus(x: np.ndarray) -> np.ndarray:
-    """``log(1 + exp(x))``."""
-    return np.logaddexp(x, x.dtype.type(0))
-
-
-def leaky_relu(x: np.ndarray, alpha: float) -> np.ndarray:
-    """``x``, times ``alpha`` below 0."""
-    if _is_long(x):
-        return mapped("leaky_relu", x, alpha=alpha)
-    return np.where(x >= 0, x, x * alpha)
-
-
-def thresholded_relu(x: np.ndarray, alpha: float) -> np.ndarray:
-    """``x`` where it is above ``alpha``, else 0."""
-    return np.where(x > alpha, x, 0)
-
-
-def elu(x: np.ndarray, alpha: float) -> np.ndarray:
-    """``x``, and ``alpha * (exp(x) - 1)`` below 0."""
-    return np.where(x >= 0, x, alpha * np.expm1(np.minimum(x, 0)))
 
 
 def affine(x: np.ndarray, alpha: float, beta: float) -> np.ndarray:
@@ -72,33 +26,29 @@ def scaled_tanh(x: np.ndarray, alpha: float, beta: float) -> np.ndarray:
     return alpha * np.tanh(beta * x)
 
 
-def hard_sigmoid(x: np.ndarray, alpha: float, beta: float) -> np.ndarray:
-    """``alpha * x + beta`` between 0 and 1."""
-    if _is_long(x):
-        return mapped("hard_sigmoid", x, alpha=alpha, beta=beta)
-    return np.clip(alpha * x + beta, 0, 1)
-
-
 def clip(x: np.ndarray, low: float, high: float) -> np.ndarray:
     """``x`` between two bounds."""
-    if _is_long(x):
+    if x.dtype == np.float32 and x.size >= _LONG:
         return mapped("between", x, alpha=low, beta=high)
     return np.clip(x, low, high)
 
 
+_LONG = 4096
+"""Elements from which on one compiled pass beats NumPy's quick calls."""
+
 # Function, and the defaults of its parameters (alpha, beta).
 _ACTIVATIONS: dict[str, tuple[Callable[..., np.ndarray], tuple[float, ...]]] = {
-    "relu": (relu, ()),
+    "relu": (activations.relu, ()),
     "tanh": (np.tanh, ()),
-    "sigmoid": (sigmoid, ()),
-    "softsign": (softsign, ()),
-    "softplus": (softplus, ()),
-    "leakyrelu": (leaky_relu, (0.01,)),
-    "thresholdedrelu": (thresholded_relu, (1.0,)),
-    "elu": (elu, (1.0,)),
+    "sigmoid": (activations.sigmoid, ()),
+    "softsign": (activations.softsign, ()),
+    "softplus": (activations.softplus, ()),
+    "leakyrelu": (activations.leaky_relu, (0.01,)),
+    "thresholdedrelu": (activations.thresholded_relu, (1.0,)),
+    "elu": (activations.elu, (1.0,)),
     "affine": (affine, (1.0, 0.0)),
     "scaledtanh": (scaled_tanh, (1.0, 1.0)),
-    "hardsigmoid": (hard_sigmoid, (0.2, 0.5)),
+    "hardsigmoid": (activations.hard_sigmoid, (0.2, 0.5)),
     "clip": (clip, (-np.inf, np.inf)),
 }
 

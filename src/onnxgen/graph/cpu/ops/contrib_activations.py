@@ -8,8 +8,8 @@ from math import prod
 import numpy as np
 
 from onnxgen.errors import KernelError
+from onnxgen.graph.cpu.activations import gelu, gelu_tanh, silu
 from onnxgen.graph.cpu.attention import softmax
-from onnxgen.graph.cpu.gelu import fast_gelu, gelu, silu
 from onnxgen.graph.cpu.half import widening
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.ep.kernel import Kernel
@@ -34,8 +34,8 @@ def bias_gelu(node: NodeSpec) -> Kernel:
 
 @TABLE.operator("FastGelu", 1, domain=MICROSOFT)
 def bias_fast_gelu(node: NodeSpec) -> Kernel:
-    """`fast_gelu` of the sum."""
-    return _with_bias(fast_gelu)
+    """`gelu_tanh` of the sum."""
+    return _with_bias(gelu_tanh)
 
 
 @TABLE.operator("QuickGelu", 1, domain=MICROSOFT)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from onnxgen.errors import KernelError
+from onnxgen.graph.cpu.activations import silu
 from onnxgen.graph.cpu.causal_convolution import convolve_causally
-from onnxgen.graph.cpu.gelu import silu
 from onnxgen.graph.cpu.indexing import checked_bounds
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.ep.kernel import Kernel

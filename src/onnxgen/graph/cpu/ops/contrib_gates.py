@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from onnxgen.errors import InvalidGraphError, KernelError
-from onnxgen.graph.cpu.gelu import sigmoid, silu, swiglu
+from onnxgen.graph.cpu.activations import sigmoid, silu, swiglu
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.normalization import rms_normalized
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable

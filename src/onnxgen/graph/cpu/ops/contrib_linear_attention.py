@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from onnxgen.errors import InvalidGraphError, KernelError
+from onnxgen.graph.cpu.activations import sigmoid
 from onnxgen.graph.cpu.delta_rule import RULES, unroll
-from onnxgen.graph.cpu.gelu import sigmoid
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.indexing import checked_bounds, integers
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onnxgen.errors import KernelError
-from onnxgen.graph.cpu.gelu import fast_gelu
+from onnxgen.graph.cpu.activations import gelu_tanh
 from onnxgen.graph.cpu.half import widened, widening
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.ep.kernel import Kernel
@@ -113,11 +113,11 @@ def is_all_finite(node: NodeSpec) -> Kernel:
 
 @TABLE.operator("GemmFastGelu", 1, domain=MICROSOFT)
 def gemm_fast_gelu(node: NodeSpec) -> Kernel:
-    """`fast_gelu` of a matrix product with a bias."""
+    """`gelu_tanh` of a matrix product with a bias."""
 
     def run(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
         y = x @ weight
-        return fast_gelu(y if bias is None else y + bias)
+        return gelu_tanh(y if bias is None else y + bias)
 
     return Kernel(widening(run))
 

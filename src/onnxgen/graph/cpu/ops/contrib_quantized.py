@@ -11,7 +11,7 @@ from functools import reduce
 
 import numpy as np
 
-from onnxgen.graph.cpu.activation_functions import leaky_relu, sigmoid
+from onnxgen.graph.cpu.activations import leaky_relu, sigmoid
 from onnxgen.graph.cpu.indexing import checked_axis
 from onnxgen.graph.cpu.quantization import dequantize, quantize, requantize
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from onnxgen.errors import InvalidGraphError, KernelError
-from onnxgen.graph.cpu.gelu import silu
+from onnxgen.graph.cpu.activations import silu
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.indexing import checked_indices, integers
 from onnxgen.graph.cpu.memory import require_memory

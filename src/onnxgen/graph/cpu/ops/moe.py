@@ -9,7 +9,7 @@ import numpy as np
 
 from onnxgen.errors import InvalidGraphError, KernelError
 from onnxgen.foundations.packed_bits import unpack
-from onnxgen.graph.cpu.gelu import fast_gelu, sigmoid, silu, swiglu
+from onnxgen.graph.cpu.activations import gelu_tanh, sigmoid, silu, swiglu
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.cpu.scores import softmax
@@ -21,7 +21,7 @@ TABLE = KernelTable()
 _PLAIN: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "relu": lambda x: np.maximum(x, 0),
     "relu2": lambda x: np.square(np.maximum(x, 0)),
-    "gelu": fast_gelu,
+    "gelu": gelu_tanh,
     "silu": silu,
     "identity": lambda x: x,
 }
@@ -169,7 +169,7 @@ def _halves(
 
 def _gated(node: NodeSpec, gate: np.ndarray, up: np.ndarray) -> np.ndarray:
     if node.attr("activation_type") == "geglu":
-        return fast_gelu(gate) * up
+        return gelu_tanh(gate) * up
     alpha, beta, limit = (node.attr(name, default) for name, default in _SWIGLU.items())
     if not node.attr("swiglu_limit_after_activation", 0):
         return swiglu(gate, up, alpha=alpha, beta=beta, limit=limit)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from onnxgen.errors import KernelError
+from onnxgen.graph.cpu.activations import sigmoid
 from onnxgen.graph.cpu.attention import attend
-from onnxgen.graph.cpu.gelu import sigmoid
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.indexing import checked_bounds, checked_indices, scalar
 from onnxgen.graph.cpu.memory import require_memory

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from onnxgen.errors import InvalidGraphError, KernelError
+from onnxgen.graph.cpu.activations import silu
 from onnxgen.graph.cpu.arrays import function_kernel
 from onnxgen.graph.cpu.causal_convolution import convolve_causally
 from onnxgen.graph.cpu.delta_rule import RULES, unroll
-from onnxgen.graph.cpu.gelu import silu
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.ep.kernel import Kernel

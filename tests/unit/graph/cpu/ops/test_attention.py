@@ -155,3 +155,20 @@ def test_what_does_not_fit_is_told():
         run_cpu("Attention", q, k, v, None, k)
     with pytest.raises(KernelError, match="left_window_size is -2"):
         run_cpu("Attention", q, k, v, left_window_size=-2)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_asking_for_a_stage_changes_nothing_else(dtype):
+    """Stages that are outputs are computed step by step, all else in compiled blocks."""
+    rng = fresh_rng()
+    for seq, keys, heads in ((1, 300, (8, 2)), (70, 70, (6, 6)), (33, 129, (14, 2))):
+        q, k, v = (x.astype(dtype) for x in tensors(2, *heads, seq, keys, 40, 24))
+        masks = [None, rng.random((2, 1, seq, keys)) < 0.7, rng.standard_normal((seq, keys)).astype(dtype)]
+        for mask in masks:
+            options = {"is_causal": int(rng.integers(2)), "softcap": float(rng.choice([0.0, 3.0]))}
+            options |= {"left_window_size": int(rng.integers(-1, 90)), "opset": 25}
+            given = [q, k, v] if mask is None else [q, k, v, mask]
+            blocks = run_cpu("Attention", *given, **options)
+            steps = run_cpu("Attention", *given, outputs=[True, False, False, True], **options)
+            tolerance = 1e-5 if dtype == np.float32 else 2e-3
+            assert_same(blocks, steps[0], rtol=tolerance, atol=tolerance)

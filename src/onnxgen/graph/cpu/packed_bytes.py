@@ -143,27 +143,25 @@ class ByteProducts:
         """float32 ``left [rows, depth]``, quantized to uint8 by its range, times ``right``, scaled, plus a bias."""
         rows, depth = left.shape
         source = np.ascontiguousarray(left)
-        shared = workspace()
-        with shared.lock:
-            ranges = max(1, -(-left.size // _FLOATS_OF_A_PART))
-            sizes = (8 * ranges, rows * padded_depth(depth), 4 * rows, 4, 4)
-            range_at, bytes_at, sums_at, scale_at, zero_at = shared.addresses(*sizes)
-            blocks, parts, seconds = _division(rows, depth, right.columns)
-            found = (source, left.size, range_at, ranges)
-            quantized = (source, rows, depth, range_at, ranges, bytes_at, sums_at, scale_at, zero_at)
-            product = (
-                *(bytes_at, sums_at, zero_at, 0, rows, depth),
-                *(right.tiles, right.sums, right.zeros, right.columns, 0, blocks, y),
-                *(scale_at, 0, column_scales, bias),
-            )
-            calls = self._calls_of(
-                "dynamic", byte_kernels.VALUE_RANGE, byte_kernels.QUANTIZE, byte_kernels.product("floats")
-            )
-            calls.run(
-                [_words(found), _words(quantized), _words(product)],
-                [ranges, min(rows, ranges), parts],
-                seconds=seconds + left.size / _FLOATS_PER_S,
-            )
+        ranges = max(1, -(-left.size // _FLOATS_OF_A_PART))
+        sizes = (8 * ranges, rows * padded_depth(depth), 4 * rows, 4, 4)
+        range_at, bytes_at, sums_at, scale_at, zero_at = workspace().addresses(*sizes)
+        blocks, parts, seconds = _division(rows, depth, right.columns)
+        found = (source, left.size, range_at, ranges)
+        quantized = (source, rows, depth, range_at, ranges, bytes_at, sums_at, scale_at, zero_at)
+        product = (
+            *(bytes_at, sums_at, zero_at, 0, rows, depth),
+            *(right.tiles, right.sums, right.zeros, right.columns, 0, blocks, y),
+            *(scale_at, 0, column_scales, bias),
+        )
+        calls = self._calls_of(
+            "dynamic", byte_kernels.VALUE_RANGE, byte_kernels.QUANTIZE, byte_kernels.product("floats")
+        )
+        calls.run(
+            [_words(found), _words(quantized), _words(product)],
+            [ranges, min(rows, ranges), parts],
+            seconds=seconds + left.size / _FLOATS_PER_S,
+        )
 
     def _multiply(
         self,
@@ -179,22 +177,20 @@ class ByteProducts:
         source = np.ascontiguousarray(left)
         flip = SIGN if left.dtype == np.int8 else 0
         zeros = left_zeros.reshape(-1).astype(np.int32) + flip
-        shared = workspace()
-        with shared.lock:
-            bytes_at, sums_at = shared.addresses(rows * padded_depth(depth), 4 * rows)
-            blocks, parts, seconds = _division(rows, depth, right.columns)
-            arranged = (source, rows, depth, flip, bytes_at, sums_at)
-            product = (
-                *(bytes_at, sums_at, zeros, 4 if zeros.size > 1 else 0, rows, depth),
-                *(right.tiles, right.sums, right.zeros, right.columns, addend, blocks, y),
-                *ends,
-            )
-            calls = self._calls_of(result, byte_kernels.ARRANGE, byte_kernels.product(result))
-            calls.run(
-                [_words(arranged), _words(product)],
-                [min(rows, max(1, left.size // _FLOATS_OF_A_PART)), parts],
-                seconds=seconds,
-            )
+        bytes_at, sums_at = workspace().addresses(rows * padded_depth(depth), 4 * rows)
+        blocks, parts, seconds = _division(rows, depth, right.columns)
+        arranged = (source, rows, depth, flip, bytes_at, sums_at)
+        product = (
+            *(bytes_at, sums_at, zeros, 4 if zeros.size > 1 else 0, rows, depth),
+            *(right.tiles, right.sums, right.zeros, right.columns, addend, blocks, y),
+            *ends,
+        )
+        calls = self._calls_of(result, byte_kernels.ARRANGE, byte_kernels.product(result))
+        calls.run(
+            [_words(arranged), _words(product)],
+            [min(rows, max(1, left.size // _FLOATS_OF_A_PART)), parts],
+            seconds=seconds,
+        )
 
     def _calls_of(self, name: str, *kernels: byte_kernels.StepKernel) -> NodeCalls:
         if name not in self._calls:

@@ -27,9 +27,12 @@ class Kernel:
         may_alias: Pairs (output, input): what ``run`` returns as that output may be the input itself or a view of it.
         in_place: Pairs (output, input): ``into`` may be given that input's own memory as that output, when
             shape and element type are equal.
+        absorbed: Inputs that are constants whose elements it never reads again: they may come as arrays of their shape and
+            type that hold something else.
     """
 
     run: Callable[..., Any]
     into: Callable[..., None] | None = None
     may_alias: tuple[tuple[int, int], ...] = ()
     in_place: tuple[tuple[int, int], ...] = ()
+    absorbed: tuple[int, ...] = ()

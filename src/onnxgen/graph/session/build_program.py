@@ -57,9 +57,31 @@ class ProgramBuilder:
     def program(self, name: str) -> Program:
         """What was collected."""
         outputs = tuple(self._on_host(value) for value in self._graph.outputs)
+        self._let_go(outputs)
         return Program(
             name, tuple(self._values), tuple(self._inputs), self._constants, tuple(self._calls), outputs
         )
+
+    def _let_go(self, outputs: Sequence[int]) -> None:
+        """Replace constants that no kernel reads any more by something of their shape that takes no memory."""
+        read = {*outputs} | {
+            value
+            for call in self._calls
+            for index, value in enumerate(call.inputs)
+            if value is not None and index not in call.kernel.absorbed
+        }
+        for call in self._calls:
+            for index in call.kernel.absorbed:
+                value = call.inputs[index] if index < len(call.inputs) else None
+                if value is None or value in read or value not in self._constants:
+                    continue
+                array = self._constants[value]
+                nothing = np.broadcast_to(np.zeros((), array.dtype), array.shape)
+                self._constants[value] = nothing
+                # Whoever was told of the node holds this dictionary, placement and kernels among them.
+                constants = call.spec.constants
+                assert isinstance(constants, dict), "a node's own constants"
+                constants[index] = nothing
 
     def _new(self, value: ir.Value, device: str) -> int:
         number = len(self._values)

@@ -8,8 +8,12 @@ import numpy as np
 
 from onnxgen.errors import InvalidGraphError, KernelError
 from onnxgen.foundations.packed_bits import unpack
+from onnxgen.graph.cpu.block_products import BlockProducts, needs_words
+from onnxgen.graph.cpu.block_weights import Arranged, BlockWeights, arranged
 from onnxgen.graph.cpu.half import widened
+from onnxgen.graph.cpu.half_conversion import converted
 from onnxgen.graph.cpu.indexing import checked_axis, checked_indices
+from onnxgen.graph.cpu.packed_blocks import pack
 from onnxgen.graph.cpu.quantization import dequantize, spread
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.ep.kernel import Kernel
@@ -35,8 +39,8 @@ def _is_prepacked(node: NodeSpec) -> str | None:
 def matmul_nbits(node: NodeSpec) -> Kernel:
     """``a @ dequantized(b).T + bias`` for ``b [N, blocks, bytes]``.
 
-    ``accuracy_level`` is the least accuracy that the model accepts; float32, as here, satisfies every level. Empty
-    ``b`` stands for weights of zeros.
+    Activations are quantized to int8 where ``accuracy_level`` is 4, else to int16, in groups of 32 along K; weights that are
+    not constant are multiplied in float32, which satisfies every level. Empty ``b`` stands for weights of zeros.
     """
     n, k, block, bits = node.attr("N"), node.attr("K"), node.attr("block_size"), node.attr("bits", 4)
     if not 1 <= bits <= 8 or block < 1:
@@ -69,48 +73,67 @@ def matmul_nbits(node: NodeSpec) -> Kernel:
 
         return rows
 
-    times = _product(node, n, k, (1, 2, 3, 4), rows_of)
+    packed = _packed(node, n, k, bits, block)
 
-    def run(
-        a: np.ndarray,
-        b: np.ndarray,
-        scales: np.ndarray,
-        zeros: np.ndarray | None = None,
-        g_idx: np.ndarray | None = None,
-        bias: np.ndarray | None = None,
-    ) -> np.ndarray:
-        if b.size:
-            product = times(widened(a), b, scales, zeros, g_idx)
-        else:
-            product = np.zeros((*a.shape[:-1], n), np.float32)
-        if bias is not None:
-            product += widened(bias)
-        return product.astype(a.dtype, copy=False)
+    def run(a: np.ndarray, b: np.ndarray, scales: np.ndarray, *rest: np.ndarray | None) -> np.ndarray:
+        y = np.empty((*a.shape[:-1], n), a.dtype)
+        into(a, b, scales, *rest, y)
+        return y
 
-    return Kernel(run)
-
-
-def _product(
-    node: NodeSpec, n: int, k: int, weights: tuple[int, ...], rows_of: Callable[..., Rows]
-) -> Callable[..., np.ndarray]:
-    """``times(a, *weights)``: ``a @ matrix.T``; the matrix is made once where the inputs at those indices are constant."""
-    kept: np.ndarray | None = None
-    constant = all(index in node.constants for index in weights if node.has_input(index))
-    if constant and n * k <= _MOST_KEPT_ELEMENTS and node.constants[weights[0]].size:
-        kept = rows_of(*map(node.constants.get, weights))(slice(n))
-
-    def times(a: np.ndarray, *weights: np.ndarray | None) -> np.ndarray:
+    def into(a: np.ndarray, b: np.ndarray, scales: np.ndarray, *rest: np.ndarray | None) -> None:
+        *given, y = rest
+        zeros, g_idx, bias = (*given, *(None,) * (3 - len(given)))
+        assert y is not None
         if a.shape[-1] != k:
             raise KernelError(f"{node}: an input of shape {a.shape} does not have K={k} columns")
-        left = a.reshape(-1, k)
-        if kept is not None:
-            return (left @ kept.T).reshape(*a.shape[:-1], n)
-        y, rows = np.empty((len(left), n), left.dtype), rows_of(*weights)
-        for part in _parts(n, k):
-            np.matmul(left, rows(part).T, out=y[:, part])
-        return y.reshape(*a.shape[:-1], n)
+        left = np.ascontiguousarray(widened(a)).reshape(-1, k)
+        wide = y.reshape(-1, n) if y.dtype == np.float32 else np.empty((len(left), n), np.float32)
+        if packed is not None:
+            packed.multiply(left, wide, bias)
+        else:
+            if b.size:
+                rows = rows_of(b, scales, zeros, g_idx)
+                for part in _parts(n, k):
+                    np.matmul(left, rows(part).T, out=wide[:, part])
+            else:
+                wide[...] = 0
+            if bias is not None:
+                wide += widened(bias)
+        if y.dtype != np.float32:
+            converted(wide.reshape(y.shape), y.dtype, y)
 
-    return times
+    return Kernel(run, into, absorbed=(1, 2, 3, 4) if packed is not None else ())
+
+
+class _Packed:
+    """Constant weights as kernels take them."""
+
+    def __init__(self, arrangement: Arranged, *, words: bool) -> None:
+        self._order = arrangement.order
+        self._products = BlockProducts(pack([arrangement.matrix], words=words))
+
+    def multiply(self, x: np.ndarray, y: np.ndarray, bias: np.ndarray | None) -> None:
+        if self._order is not None:
+            x = x.take(self._order, axis=1)
+        if bias is not None:
+            bias = np.ascontiguousarray(widened(bias))
+        self._products.multiply(x, y, bias)
+
+
+def _packed(node: NodeSpec, n: int, k: int, bits: int, block: int) -> _Packed | None:
+    """The node's weights, packed; None where they are not constant, or no kernel takes them."""
+    given = [index for index in (1, 2, 3, 4) if node.has_input(index)]
+    if not all(index in node.constants for index in given) or not node.constants[1].size or not k:
+        return None
+    codes, scales, zeros, g_idx = map(node.constants.get, (1, 2, 3, 4))
+    assert codes is not None and scales is not None
+    if g_idx is not None:
+        g_idx = checked_indices(node, g_idx[:k], -(-k // block), from_end=False)
+    codes = codes.reshape(n, -(-k // block), -1)
+    arrangement = arranged(BlockWeights(codes, scales, zeros, k, bits, block, g_idx))
+    if arrangement is None:
+        return None
+    return _Packed(arrangement, words=needs_words(node.attr("accuracy_level", 0)))
 
 
 def _parts(n: int, k: int) -> Iterator[slice]:

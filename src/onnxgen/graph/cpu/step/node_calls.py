@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Sequence
 from functools import cache
@@ -11,6 +10,7 @@ import numpy as np
 
 from onnxgen.foundations.cpuinfo import default_threads
 from onnxgen.graph.cpu.aligned_memory import LINE_BYTES, aligned
+from onnxgen.graph.cpu.compiled.control import ROW_WORDS
 from onnxgen.graph.cpu.compiled.header import HEADER_WORDS, Header
 from onnxgen.graph.cpu.step.crew import SCRATCH_BYTES, Entry, crew
 from onnxgen.graph.cpu.step.kernel import StepKernel
@@ -21,10 +21,11 @@ _WORTH_SHARING_S = 20e-6
 """Shorter work is done before another thread has begun."""
 
 _TOKENS, _TOKEN_IDS = int(Header.TOKENS), int(Header.TOKEN_IDS)
+_ROW_BYTES = 8 * ROW_WORDS
 
 
 class NodeCalls:
-    """Some kernels, called one after the other. May be run from several threads; runs take turns.
+    """Some kernels, called one after the other. May be run from several threads.
 
     Args:
         *kernels: What is called, in order.
@@ -36,9 +37,8 @@ class NodeCalls:
             self._table.add(kernel, **dict.fromkeys(kernel.arguments, 0))
         self._words = self._table.words
         self._ends = [1 + len(kernel.arguments) for kernel in kernels]
-        self._counts = np.ones(len(kernels), np.int64)
         self._entries = [Entry(int(code)) for code in self._words[:, 0]]
-        self._places = [self._words[index : index + 1].ctypes.data for index in range(len(kernels))]
+        self._turn = threading.Lock()
 
     def run(
         self,
@@ -58,32 +58,36 @@ class NodeCalls:
             rows: What kernels find as `Header.TOKENS`.
             token_ids: The address that they find as `Header.TOKEN_IDS`.
         """
-        shared = workspace()
-        with shared.lock:
-            for index, values in enumerate(arguments):
-                self._words[index, 1 : self._ends[index]] = values
-            shared.header[_TOKENS], shared.header[_TOKEN_IDS] = rows, token_ids
-            threads = most_threads(_cores()) if seconds > _WORTH_SHARING_S else 1
-            if threads > 1:
-                self._counts[:] = parts
-                crew().run(self._table, self._counts, shared.header, threads=threads)
-                return
-            for entry, place in zip(self._entries, self._places, strict=True):
-                entry(place, shared.header_address, shared.scratch_address, 0, 1)
+        own = workspace()
+        own.header[_TOKENS], own.header[_TOKEN_IDS] = rows, token_ids
+        threads = most_threads(_cores()) if seconds > _WORTH_SHARING_S else 1
+        if threads > 1:
+            with self._turn:
+                self._fill(self._words, arguments)
+                crew().run(self._table, np.array(parts, np.int64), own.header, threads=threads)
+            return
+        words = self._words.copy()
+        self._fill(words, arguments)
+        place = words.ctypes.data
+        for entry in self._entries:
+            entry(place, own.header_address, own.scratch_address, 0, 1)
+            place += _ROW_BYTES
+
+    def _fill(self, words: np.ndarray, arguments: Sequence[Sequence[int]]) -> None:
+        for row, end, values in zip(words, self._ends, arguments, strict=True):
+            row[1:end] = values
 
 
 class Workspace:
-    """Memory of the kernels of nodes, and between them. Who uses it holds the lock: nodes take turns on the threads anyway.
+    """Memory of a thread for the kernels of one node after the other.
 
     Attributes:
-        lock: May be taken again by the thread that holds it.
         header: Of steps, int64 ``[HEADER_WORDS]``.
         header_address: Where it lies.
-        scratch_address: Scratch memory of the thread that holds the lock.
+        scratch_address: Scratch memory of kernels.
     """
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
         self.header = np.zeros(HEADER_WORDS, np.int64)
         self.header_address = self.header.ctypes.data
         self._scratch = aligned(SCRATCH_BYTES)
@@ -91,7 +95,7 @@ class Workspace:
         self._memory = aligned(LINE_BYTES)
 
     def addresses(self, *sizes: int) -> list[int]:
-        """Places of so many bytes, each on cache lines of its own; what lies there is anything."""
+        """Places of so many bytes, each on cache lines of its own; what lies there is anything, until the next call."""
         offsets = [0]
         for size in sizes:
             offsets.append(offsets[-1] + -(-size // LINE_BYTES) * LINE_BYTES)
@@ -101,16 +105,23 @@ class Workspace:
         return [start + offset for offset in offsets[:-1]]
 
 
+class _Workspaces(threading.local):
+    own: Workspace | None = None
+
+
 @cache
+def _workspaces() -> _Workspaces:
+    return _Workspaces()
+
+
 def workspace() -> Workspace:
-    """The workspace of this process."""
-    return Workspace()
+    """The calling thread's workspace."""
+    spaces = _workspaces()
+    if spaces.own is None:
+        spaces.own = Workspace()
+    return spaces.own
 
 
 @cache
 def _cores() -> int:
     return default_threads()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=workspace.cache_clear)

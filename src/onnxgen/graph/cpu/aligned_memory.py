@@ -25,6 +25,26 @@ def aligned(num_bytes: int) -> np.ndarray:
     return memory[start : start + num_bytes]
 
 
+class Arena:
+    """Memory for many arrays that are kept, side by side on huge pages however small each is.
+
+    Args:
+        piece_bytes: What is asked of the system at once; only what is used of it takes memory.
+    """
+
+    def __init__(self, piece_bytes: int = 64 << 20) -> None:
+        self._piece_bytes = piece_bytes
+        self._free = np.empty(0, np.uint8)
+
+    def allocate(self, num_bytes: int) -> np.ndarray:
+        """Zeros, uint8 ``[num_bytes]``, from the beginning of a cache line; they live as long as the array does."""
+        room = -(-num_bytes // LINE_BYTES) * LINE_BYTES
+        if room > self._free.size:
+            self._free = aligned(max(room, self._piece_bytes))
+        memory, self._free = self._free[:num_bytes], self._free[room:]
+        return memory
+
+
 def _mapped(num_bytes: int) -> mmap.mmap:
     if sys.platform == "win32":
         return mmap.mmap(-1, num_bytes)

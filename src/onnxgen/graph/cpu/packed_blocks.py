@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -99,9 +100,9 @@ class PackedBlocks:
         """Groups along the depth: each has a scale of the activations."""
         return self.form.groups(self.depth)
 
-    def parts(self, rows: int) -> int:
-        """Parts of a product with so many rows."""
-        return parts_of_product(rows, self.panels, self.panel_bytes)
+    def parts(self, rows: int, *, threads: int | None = None) -> int:
+        """Parts of a product with so many rows, best for so many threads; None takes those of operators."""
+        return parts_of_product(rows, self.panels, self.panel_bytes, threads or _usual_threads())
 
     def product(self, gate: str | None = None) -> StepKernel:
         """The kernel that multiplies by it: `product_arguments` gives what is its own among the arguments.
@@ -184,6 +185,7 @@ def pack(
     words: bool = False,
     interleave: bool = False,
     threads: int | None = None,
+    allocate: Callable[[int], np.ndarray] = aligned,
 ) -> PackedBlocks:
     """Pack matrices of one depth and block size.
 
@@ -192,6 +194,7 @@ def pack(
         words: Activations will be int16, for accuracy levels below 4.
         interleave: The two matrices are a gate and what it gates.
         threads: How many pack it; None takes those of operators.
+        allocate: Gives memory for the packed matrix: zeros, uint8; `Arena.allocate` where there are many.
 
     Raises:
         KernelError: The matrices do not fit together, or have bits or blocks that there are no kernels for.
@@ -202,7 +205,7 @@ def pack(
     if not interleave and any(matrix.columns % LANES for matrix in matrices[:-1]):
         matrices = [_joined(matrices)]
     tiles = [-(-matrix.columns // LANES) for matrix in matrices]
-    data = aligned(-(-sum(tiles) // PANEL_TILES) * form.panel_bytes(first.depth))
+    data = allocate(-(-sum(tiles) // PANEL_TILES) * form.panel_bytes(first.depth))
     table, tile = StepTable(), 0
     for index, matrix in enumerate(matrices):
         half = matrix.scales.dtype == np.float16
@@ -228,8 +231,13 @@ def pack(
         )
         tile += tiles[index]
     counts = table.counts(StepShape(tokens=0, rows=0))
-    crew().run(table, counts, np.zeros(HEADER_WORDS, np.int64), threads=threads or default_threads())
+    crew().run(table, counts, np.zeros(HEADER_WORDS, np.int64), threads=threads or _usual_threads())
     return PackedBlocks(data, form, first.depth, sum(matrix.columns for matrix in matrices), interleave)
+
+
+@cache
+def _usual_threads() -> int:
+    return default_threads()
 
 
 def _check(matrices: Sequence[BlockMatrix], interleave: bool) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from onnxgen.graph.cpu.aligned_memory import HUGE_PAGE_BYTES, LINE_BYTES, aligned
+from onnxgen.graph.cpu.aligned_memory import HUGE_PAGE_BYTES, LINE_BYTES, Arena, aligned
 
 
 def test_small_memory_begins_at_a_cache_line():
@@ -25,6 +25,19 @@ def test_large_memory_begins_at_a_huge_page_and_can_be_written():
     assert memory.size == 3 * HUGE_PAGE_BYTES + 5
     assert not memory.any()
     memory[:] = 1
+
+
+def test_arrays_of_an_arena_lie_side_by_side_and_never_on_each_other():
+    arena = Arena(1 << 20)
+    sizes = [100, 64, 1, 700_000, 400_000, 3 << 20, 5]
+    arrays = [arena.allocate(size) for size in sizes]
+    for index, (array, size) in enumerate(zip(arrays, sizes, strict=True)):
+        assert array.size == size
+        assert array.ctypes.data % LINE_BYTES == 0
+        assert not array.any()
+        array[:] = index + 1
+    assert all((array == index + 1).all() for index, array in enumerate(arrays))
+    assert arrays[1].ctypes.data == arrays[0].ctypes.data + 128
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says which pages are huge")

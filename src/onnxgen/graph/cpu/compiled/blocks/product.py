@@ -75,11 +75,17 @@ def block_product(
         weights, groups, panels = word(row, 7), word(row, 8), word(row, 9)
         panel_bytes = (groups + per_block - 1) // per_block * block_bytes
         if rows == 1 and parts > panels:
-            for half in range(2 * panels * part // parts, 2 * panels * (part + 1) // parts):
-                tile = half % 2 * (PANEL_TILES // 2)
-                half_panel(weights + half // 2 * panel_bytes, tile, x, scales, sums, scratch, groups, 0, 0, 0)
+            # The first panels are a part each, the others two.
+            whole = max(0, 2 * panels - parts)
+            half = part + whole
+            if half >= 2 * panels:
+                return
+            if part >= whole:
+                packed, tile = weights + half // 2 * panel_bytes, half % 2 * (PANEL_TILES // 2)
+                half_panel(packed, tile, x, scales, sums, scratch, groups, 0, 0, 0)
                 finish(row, scratch, half * (PANEL_TILES // 2), PANEL_TILES // 2, 0, 1)
-            return
+                return
+            parts = panels
         chunks = _row_chunks(rows, panels, parts)
         units = panels * chunks
         for unit in range(units * part // parts, units * (part + 1) // parts):

@@ -10,10 +10,11 @@ MOST_ROWS = 1024
 """Rows whose sums wait in scratch memory at once."""
 
 _FEW_ROWS = 8
-_FEWEST_ROWS = 32
+_FEWEST_ROWS_OF_A_CHUNK = 32
 _PARTS_WANTED = 32
-_PART_BYTES = 32 << 10
+_MOST_PARTS_OF_SMALL = 64
 _MOST_PARTS = 256
+_PART_BYTES = 64 << 10
 
 
 @cache
@@ -30,17 +31,20 @@ def row_chunks(rows: int, panels: int, parts: int) -> int:
     return min(max(1, rows), max((parts + panels - 1) // panels, (rows + MOST_ROWS - 1) // MOST_ROWS))
 
 
-def parts_of_product(rows: int, panels: int, panel_bytes: int) -> int:
+def parts_of_product(rows: int, panels: int, panel_bytes: int, threads: int) -> int:
     """Parts that a product is cut into: enough to share, few enough to be worth claiming.
 
     Args:
         rows: Rows of activations.
         panels: Panels of the matrix.
         panel_bytes: Bytes of each.
+        threads: How many will share the work; any number may.
     """
     if rows <= _FEW_ROWS:
-        most = 2 * panels if rows == 1 and panels < _PARTS_WANTED // 2 else panels
-        return max(1, min(most, _MOST_PARTS, panels * panel_bytes // _PART_BYTES))
+        # Whole panels are read fastest; the last ones are split where threads would end at different times.
+        split = panels % threads if rows == 1 and panels < _PARTS_WANTED else 0
+        by_size = max(_MOST_PARTS_OF_SMALL, panels * panel_bytes // _PART_BYTES)
+        return min(panels + split, _MOST_PARTS, by_size)
     if panels >= _PARTS_WANTED:
         return min(panels, _MOST_PARTS)
-    return panels * max(1, min(-(-_PARTS_WANTED // panels), rows // _FEWEST_ROWS))
+    return panels * max(1, min(-(-_PARTS_WANTED // panels), rows // _FEWEST_ROWS_OF_A_CHUNK))

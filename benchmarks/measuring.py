@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
+
+T = TypeVar("T")
 
 QUIET_LIMIT = 0.08
 """CPUs that other processes may take during a run; a run beside more is repeated."""
@@ -102,35 +104,55 @@ def interleaved(
     limit: float = QUIET_LIMIT,
     pids: Sequence[int] = (),
 ) -> dict[str, Series]:
-    """Run all contestants in turns, A B C, B C A, after one unmeasured turn each, so that each is first as often.
+    """Run all contestants in turns, after one unmeasured turn each; see `quiet_rounds`."""
+    for run in contestants.values():
+        run()
+    kept = quiet_rounds(contestants, rounds=rounds, limit=limit, pids=pids)
+    return {
+        name: Series([turn[name].value for turn in kept], [turn[name].foreign_cpus for turn in kept])
+        for name in contestants
+    }
+
+
+@dataclass(frozen=True)
+class Turn(Generic[T]):
+    """What one contestant returned in one round, and the CPUs that other processes took meanwhile."""
+
+    value: T
+    foreign_cpus: float
+
+
+def quiet_rounds(
+    contestants: Mapping[str, Callable[[], T]],
+    *,
+    rounds: int,
+    limit: float = QUIET_LIMIT,
+    pids: Sequence[int] = (),
+) -> list[dict[str, Turn[T]]]:
+    """Run all contestants in turns, A B C, B C A, so that each is first as often.
 
     A round in which other processes took more than ``limit`` CPUs beside any contestant is repeated, at most
     once for each round asked for; then the quietest rounds are kept. ``pids`` are child processes that the
     contestants live in.
     """
-    for run in contestants.values():
-        run()
-    attempts: list[dict[str, tuple[float, float]]] = []
+    attempts: list[dict[str, Turn[T]]] = []
     names = list(contestants)
     for number in range(2 * rounds):
-        attempt: dict[str, tuple[float, float]] = {}
+        attempt: dict[str, Turn[T]] = {}
         first = number % len(names)
         for name in names[first:] + names[:first]:
             wait_until_idle()
             with Watch(pids) as watch:
                 value = contestants[name]()
-            attempt[name] = value, watch.foreign_cpus
+            attempt[name] = Turn(value, round(watch.foreign_cpus, 3))
         attempts.append(attempt)
         if sum(_noise(a) <= limit for a in attempts) >= rounds:
             break
-    kept = sorted(attempts, key=_noise)[:rounds]
-    return {
-        name: Series([a[name][0] for a in kept], [round(a[name][1], 3) for a in kept]) for name in contestants
-    }
+    return sorted(attempts, key=_noise)[:rounds]
 
 
-def _noise(attempt: Mapping[str, tuple[float, float]]) -> float:
-    return max(foreign for _, foreign in attempt.values())
+def _noise(attempt: Mapping[str, Turn[Any]]) -> float:
+    return max(turn.foreign_cpus for turn in attempt.values())
 
 
 def conditions(packages: Sequence[str], **more: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from onnxgen.graph.cpu.attention import MASKED, attend
 from onnxgen.graph.cpu.flash import Scoring, can_attend, flash_attend
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.half_conversion import converted
@@ -78,6 +79,48 @@ def attend_in_blocks(
     if wide is not output:
         converted(wide, output.dtype, output)
     return True
+
+
+def attended(
+    query: np.ndarray,
+    key: np.ndarray,
+    value: np.ndarray,
+    *,
+    scale: float,
+    bias: np.ndarray | None = None,
+    causal: bool = False,
+    out: np.ndarray | None = None,
+) -> np.ndarray:
+    """The output of attention whose scores nobody asks for, in blocks where these serve.
+
+    Args:
+        query: ``[batch, heads, seq, head_dim]``, float32 or float64.
+        key: ``[batch, heads, keys, head_dim]``.
+        value: ``[batch, heads, keys, v_head_dim]``.
+        scale: Factor of the scores.
+        bias: Added to them; broadcasts to ``[batch, heads, seq, keys]``.
+        causal: Whether the last queries are those of the last keys, and no query sees a later key.
+        out: ``[batch, heads, seq, v_head_dim]`` that it is written into, of any float type and strides.
+    """
+    (batch, _, seq, _), keys = query.shape, key.shape[2]
+    y = np.empty((*query.shape[:3], value.shape[3]), query.dtype) if out is None else out
+    in_blocks = query.dtype == np.float32 and attend_in_blocks(
+        query,
+        key,
+        value,
+        y,
+        bias,
+        scale=scale,
+        right=0 if causal else None,
+        num_keys=[keys] * batch,
+        first_positions=[keys - seq] * batch,
+    )
+    if not in_blocks:
+        if causal:
+            seen = np.where(np.tri(seq, keys, keys - seq, dtype=bool), np.float32(0), MASKED)
+            bias = seen if bias is None else bias + seen
+        y[...] = attend(query, widened(key), widened(value), scale=scale, bias=bias).output
+    return y
 
 
 def _broadcast_mask(mask: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:

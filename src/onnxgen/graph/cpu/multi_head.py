@@ -46,10 +46,12 @@ def score_bias(
     seq: int,
     total: int,
     batch: int,
+    *,
+    causal: bool,
 ) -> np.ndarray | None:
-    """What is added to the scores ``[batch, heads, seq, total]``: the mask's filter, the causal mask and the bias."""
+    """What is added to the scores ``[batch, heads, seq, total]``: the mask's filter, the bias, and the causal mask if asked."""
     bias = None if mask is None else _mask_bias(node, mask, seq, total, batch)
-    if node.attr("unidirectional", 0):
+    if causal:
         unseen = np.tri(seq, total, total - seq, dtype=bool)
         bias = np.where(unseen, np.float32(0) if bias is None else bias, _LOWEST)
     if attention_bias is not None:

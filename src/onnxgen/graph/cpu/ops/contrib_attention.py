@@ -14,6 +14,7 @@ import numpy as np
 
 from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.attention import attend, from_heads, to_heads
+from onnxgen.graph.cpu.attention_blocks import attended
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.indexing import scalar
 from onnxgen.graph.cpu.multi_head import grown, score_bias
@@ -66,14 +67,16 @@ def attention(node: NodeSpec) -> Kernel:
             for cache, new in zip(old, (key, value), strict=True)
         )
         total = length + key.shape[2]
-        found = attend(
+        output = np.empty((*x.shape[:2], sizes[2]), x.dtype)
+        attended(
             query,
-            widened(keys[:, :, :total]),
-            widened(values[:, :, :total]),
+            keys[:, :, :total],
+            values[:, :, :total],
             scale=node.attr("scale", 0.0) or (sizes[0] // heads) ** -0.5,
-            bias=score_bias(node, mask, attention_bias, query.shape[2], total, len(x)),
+            bias=score_bias(node, mask, attention_bias, query.shape[2], total, len(x), causal=False),
+            causal=bool(node.attr("unidirectional", 0)),
+            out=to_heads(output, heads),
         )
-        output = from_heads(found.output).astype(x.dtype, copy=False)
         return (
             (output, np.stack([keys, values]) if node.wants_output(1) else None)
             if len(node.outputs) > 1
@@ -225,15 +228,22 @@ def _multi_head(
     seen_keys, seen_values = keys[:, :, :total], values[:, :, :total]
     if beams is not None:
         seen_keys, seen_values = (_followed(part, beams, length) for part in (seen_keys, seen_values))
-    found = attend(
-        query,
-        widened(seen_keys),
-        widened(seen_values),
-        scale=node.attr("scale", 0.0) or query.shape[3] ** -0.5,
-        bias=score_bias(node, mask, attention_bias, query.shape[2], total, len(query)),
+    causal, shows_scores = bool(node.attr("unidirectional", 0)), node.wants_output(3)
+    bias = score_bias(
+        node, mask, attention_bias, query.shape[2], total, len(query), causal=causal and shows_scores
     )
-    output = from_heads(found.output).astype(dtype, copy=False)
-    results = (output, keys, values, found.scores.astype(dtype, copy=False))
+    scale, scores = node.attr("scale", 0.0) or query.shape[3] ** -0.5, None
+    if shows_scores:
+        found = attend(query, widened(seen_keys), widened(seen_values), scale=scale, bias=bias)
+        output, scores = (
+            from_heads(found.output).astype(dtype, copy=False),
+            found.scores.astype(dtype, copy=False),
+        )
+    else:
+        output = np.empty((len(query), query.shape[2], query.shape[1] * value.shape[3]), dtype)
+        heads_of_output = to_heads(output, query.shape[1])
+        attended(query, seen_keys, seen_values, scale=scale, bias=bias, causal=causal, out=heads_of_output)
+    results = (output, keys, values, scores)
     wanted = tuple(r if node.wants_output(i) else None for i, r in enumerate(results[: len(node.outputs)]))
     return wanted if len(wanted) > 1 else output
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.activations import sigmoid
-from onnxgen.graph.cpu.attention import attend
+from onnxgen.graph.cpu.attention_blocks import attended
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.indexing import checked_bounds, checked_indices, scalar
 from onnxgen.graph.cpu.memory import require_memory
@@ -119,7 +119,8 @@ def _per_sequence(
         span, length = slice(start, end), end - start
         row = None if bias is None else widened(bias[index if len(bias) > 1 else 0])[:, :length, :length]
         scale = node.attr("scale", 0.0) or q.shape[2] ** -0.5
-        y[:, span] = attend(q[:, span], k[:, span], v[:, span], scale=scale, bias=row).output
+        parts_of_sequence = (part[None, :, span] for part in (q, k, v))
+        attended(*parts_of_sequence, scale=scale, bias=row, out=y[None, :, span])
     return y.swapaxes(0, 1).reshape(y.shape[1], -1)
 
 

@@ -9,6 +9,7 @@ from onnxgen.errors import OptionError
 from onnxgen.graph.cpu.paged_attention import PagedAttention, Rotation
 from paged_attention_runs import Cache, Chunk, StepRun, Tables, expected
 
+NO_TABLES = Tables()
 SEED = int(np.random.default_rng().integers(1 << 32))
 
 
@@ -30,7 +31,7 @@ def random_tables(rng: np.random.Generator, attention: PagedAttention, positions
 
 
 def in_one_step(
-    attention: PagedAttention, rows: np.ndarray, tables: Tables, block_size: int = 16
+    attention: PagedAttention, rows: np.ndarray, tables: Tables = NO_TABLES, block_size: int = 16
 ) -> np.ndarray:
     blocks = -(-len(rows) // block_size)
     cache = Cache(attention, blocks, block_size)
@@ -39,15 +40,13 @@ def in_one_step(
 
 ATTENTIONS = {
     "three heads a key": PagedAttention(9, 3, 64, 64),
-    "one head a key": PagedAttention(2, 2, 48, 48),
-    "many heads a key": PagedAttention(32, 1, 32, 32),
+    "one head a key": PagedAttention(2, 2, 64, 64),
+    "many heads a key": PagedAttention(32, 1, 64, 64),
     "wide": PagedAttention(2, 1, 256, 256),
-    "values of another size": PagedAttention(4, 2, 96, 32),
     "window": PagedAttention(4, 2, 64, 64, window=70),
-    "softcap": PagedAttention(4, 2, 64, 64, softcap=3.0, scale=0.5),
+    "softcap, values of another size": PagedAttention(4, 2, 96, 32, softcap=3.0, scale=0.5),
     "norm and rotary": PagedAttention(4, 2, 64, 64, norm=True, rotary_dim=64),
-    "part is rotated": PagedAttention(4, 2, 80, 80, rotary_dim=20),
-    "neighbours are rotated": PagedAttention(4, 2, 64, 64, rotary_dim=48, rotation=Rotation.NEIGHBOURS),
+    "neighbours are rotated, some": PagedAttention(4, 2, 64, 64, rotary_dim=20, rotation=Rotation.NEIGHBOURS),
 }
 
 
@@ -57,14 +56,85 @@ def test_it_is_attention(name):
     rows = random_rows(rng, attention, 331)
     tables = random_tables(rng, attention, len(rows))
     got, wanted = in_one_step(attention, rows, tables), expected(attention, rows, tables)
-    assert np.linalg.norm(got - wanted) < 1e-3 * np.linalg.norm(wanted), f"seed {SEED}"
+    assert np.linalg.norm(got - wanted) < 6e-4 * np.linalg.norm(wanted), f"seed {SEED}"
+
+
+def test_sinks_take_their_share():
+    attention, rng = PagedAttention(6, 2, 64, 64), np.random.default_rng(SEED)
+    rows = random_rows(rng, attention, 70)
+    tables = Tables(sinks=rng.uniform(-2, 4, 6).astype(np.float32))
+    got, wanted = in_one_step(attention, rows, tables), expected(attention, rows, tables)
+    assert np.linalg.norm(got - wanted) < 6e-4 * np.linalg.norm(wanted), f"seed {SEED}"
+    assert np.linalg.norm(got - expected(attention, rows, NO_TABLES)) > 0.05 * np.linalg.norm(wanted)
+
+
+def test_outliers_cost_no_more_than_in_a_float16_cache():
+    attention, rng = PagedAttention(4, 2, 64, 64), np.random.default_rng(SEED)
+    rows = random_rows(rng, attention, 300)
+    for head in range(2):
+        rows[:, 4 * 64 + head * 64 + 5] *= 50
+        rows[:, 6 * 64 + head * 64 + 9] *= 50
+    in_halves = rows.copy()
+    in_halves[:, 4 * 64 :] = rows[:, 4 * 64 :].astype(np.float16)
+    wanted = expected(attention, rows, NO_TABLES)
+    ours = np.linalg.norm(in_one_step(attention, rows) - wanted)
+    theirs = np.linalg.norm(expected(attention, in_halves, NO_TABLES) - wanted)
+    assert ours < theirs, f"seed {SEED}"
+
+
+def test_rows_of_zeros_are_zeros():
+    attention = PagedAttention(4, 2, 64, 64)
+    rows = np.zeros((3, 8 * 64), np.float32)
+    assert not in_one_step(attention, rows).any()
+
+
+def test_what_is_no_number_stays_where_it_is_seen():
+    attention, rng = PagedAttention(4, 2, 64, 64), np.random.default_rng(SEED)
+    rows = random_rows(rng, attention, 100)
+    clean = in_one_step(attention, rows)
+    for column, value in ((0, np.nan), (4 * 64, np.inf), (6 * 64, np.nan), (6 * 64, -np.inf)):
+        spoiled = rows.copy()
+        spoiled[60, column] = value
+        got = in_one_step(attention, spoiled)
+        np.testing.assert_array_equal(got[:60], clean[:60], err_msg=f"seed {SEED}")
+        assert not np.isfinite(got[60, :64]).any(), f"column {column}, {value}"
+        other_head = slice(2 * 64, None)
+        np.testing.assert_array_equal(got[:, other_head], clean[:, other_head], err_msg=f"seed {SEED}")
+
+
+def test_sequences_of_a_step_do_not_meet():
+    attention, rng = PagedAttention(9, 3, 64, 64), np.random.default_rng(SEED)
+    lengths, contexts = [1, 40, 1, 7, 1], [300, 0, 15, 256, 0]
+    rows = [random_rows(rng, attention, c + n) for c, n in zip(contexts, lengths, strict=True)]
+    cache = Cache(attention, 60, 32)
+    order = [int(block) for block in rng.permutation(60)]
+    blocks = [[order.pop() for _ in range(-(-len(each) // 32))] for each in rows]
+    for each, context, mine in zip(rows, contexts, blocks, strict=True):
+        if context:
+            StepRun(cache, [Chunk(each[:context], 0, mine)], NO_TABLES).run()
+    chunks = [Chunk(e[c:], c, mine) for e, c, mine in zip(rows, contexts, blocks, strict=True)]
+    got = StepRun(cache, chunks, NO_TABLES, workers=3).run(threads=2, parts=7)
+    wanted = [in_one_step(attention, e)[c:] for e, c in zip(rows, contexts, strict=True)]
+    np.testing.assert_array_equal(got, np.concatenate(wanted), err_msg=f"seed {SEED}")
+
+
+def test_blocks_outside_of_a_window_are_not_needed():
+    attention, rng = ATTENTIONS["window"], np.random.default_rng(SEED)
+    rows = random_rows(rng, attention, 400)
+    whole = in_one_step(attention, rows)
+    cache, blocks = Cache(attention, 25, 16), list(range(25))
+    StepRun(cache, [Chunk(rows[:399], 0, blocks)], NO_TABLES).run()
+    # Token 399 sees 330 to 399: blocks 20 to 24.
+    kept = [-1] * 20 + blocks[20:]
+    last = StepRun(cache, [Chunk(rows[399:], 399, kept)], NO_TABLES).run()
+    np.testing.assert_array_equal(last[0], whole[399], err_msg=f"seed {SEED}")
 
 
 @pytest.mark.parametrize("name", ["three heads a key", "window"])
 def test_chunks_blocks_and_parts_change_no_bit(name):
     attention, rng = ATTENTIONS[name], np.random.default_rng(SEED)
     rows = random_rows(rng, attention, 600)
-    whole = in_one_step(attention, rows, Tables(), block_size=64)
+    whole = in_one_step(attention, rows, block_size=64)
     blocks = [int(block) for block in rng.permutation(40)[: -(-len(rows) // 16)]]
     cache, outs, done = Cache(attention, 40, 16, garbage=0x7F), [], 0
     while done < len(rows):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -23,13 +22,14 @@ from onnxgen.graph.cpu.compiled.kernel import float_word, floats, ints32, ints64
 from onnxgen.graph.cpu.compiled.paged import layout
 from onnxgen.graph.cpu.compiled.paged.arguments import ATTEND, words
 from onnxgen.graph.cpu.compiled.paged.blocking import blocking
-from onnxgen.graph.cpu.compiled.paged.items import ITEM_BYTES, MOST_ROWS, Item
-from onnxgen.graph.cpu.compiled.paged.merging import STATE_BYTES, clear_of, close, finish_of, merge_of
+from onnxgen.graph.cpu.compiled.paged.items import ITEM_BYTES, Item
+from onnxgen.graph.cpu.compiled.paged.merging import clear_of, finish_of, merge_of, record_bytes, total
 from onnxgen.graph.cpu.compiled.paged.numbers import LOWEST, SPLIT_KEYS, TILE_KEYS
 from onnxgen.graph.cpu.compiled.paged.scores import SCORE_BYTES, scores_of
+from onnxgen.graph.cpu.compiled.paged.scratch import GROUPS, places
 from onnxgen.graph.cpu.compiled.paged.values import WEIGHT_BYTES, values_of
-from onnxgen.graph.cpu.compiled.paged.weights import weights_of
-from onnxgen.graph.cpu.compiled.vectors import VECTOR_BYTES
+from onnxgen.graph.cpu.compiled.paged.weights import maxima_of, weigh_of
+from onnxgen.graph.cpu.compiled.vectors import LANES, VECTOR_BYTES
 from onnxgen.graph.cpu.isa import Isa
 
 _QUERIES, _SCALES, _PAGES, _BLOCK_BYTES, _OUT, _STRIDE, _GROUP, _WINDOW, _CAP, _SINKS, _ITEMS, _PARTIALS = (
@@ -40,54 +40,55 @@ _QUERIES, _SCALES, _PAGES, _BLOCK_BYTES, _OUT, _STRIDE, _GROUP, _WINDOW, _CAP, _
     )
 )
 
-_LOG2_E = np.float32(math.log2(math.e))
-_GROUPS = TILE_KEYS // layout.TILE_TOKENS
+_LOG2_E, _LOWEST = np.float32(math.log2(math.e)), np.float32(LOWEST)
+_TOKENS = layout.TILE_TOKENS
 
 
 def attend(*, isa: str, head_dim: int, value_dim: int, softcap: bool) -> Callable[..., None]:
     """The kernel; its arguments are `arguments.ATTEND`."""
-    target, most = Isa(isa), blocking(Isa(isa)).rows
+    target = Isa(isa)
     shape = blocking(target)
-    scores = scores_of(target, shape, head_dim)
-    weigh_all = weights_of(target, softcap=softcap, masked=False)
-    weigh_seen = weights_of(target, softcap=softcap, masked=True)
-    add_values = values_of(target, shape, value_dim)
+    scores, add_values = scores_of(target, shape, head_dim), values_of(target, shape, value_dim)
+    maxima = maxima_of(target, shape, softcap=softcap, masked=False)
+    maxima_seen = maxima_of(target, shape, softcap=softcap, masked=True)
+    weigh, weigh_seen = weigh_of(target, masked=False), weigh_of(target, masked=True)
     clear, merge, finish = clear_of(value_dim), merge_of(target, value_dim), finish_of(target, value_dim)
-    tile_bytes, values_at = layout.tile_bytes(head_dim, value_dim), layout.values_offset(head_dim)
-    sums_bytes = 4 * value_dim
-    partial_bytes = sums_bytes + VECTOR_BYTES
 
-    # A thread's scratch: what one block of rows needs, then state and sums of a split, then those of all splits so far.
-    keys_at = 0
-    value_tiles_at = keys_at + 8 * _GROUPS
-    fades_at = value_tiles_at + 8 * _GROUPS
-    scales_at = fades_at + VECTOR_BYTES
-    scores_at = scales_at + 3 * 4 * TILE_KEYS
-    weights_at = scores_at + most * SCORE_BYTES
-    states_at = weights_at + most * WEIGHT_BYTES
-    sums_at = states_at + MOST_ROWS * STATE_BYTES
-    totals_at = sums_at + MOST_ROWS * sums_bytes
-    total_sums_at = totals_at + MOST_ROWS * STATE_BYTES
+    block_rows = shape.rows
+    tile_bytes, values_at = layout.tile_bytes(head_dim, value_dim), layout.values_offset(head_dim)
+    query_bytes, sums_bytes, row_record = 2 * head_dim, 4 * value_dim, record_bytes(value_dim)
+    p = places(block_rows, value_dim)
+    key_groups_at, value_groups_at, scales_at = p.key_groups, p.value_groups, p.scales
+    scores_at, weights_at, fades_at = p.scores, p.weights, p.fades
+    ends_at, maxima_at, denominators_at, sums_at, records_at = (
+        p.ends,
+        p.maxima,
+        p.denominators,
+        p.sums,
+        p.records,
+    )
 
     @inline
-    def find_tiles(row: int, step: int, item: int, scratch: int, key: int, low: int, end: int) -> None:
-        """Addresses and scales of the 64 keys from ``key`` on; beyond what is seen, ``low`` to ``end``, any are as good."""
+    def find_groups(row: int, step: int, item: int, scratch: int, key: int, low: int, end: int) -> None:
+        """Addresses and scales of 64 keys from ``key`` on.
+
+        Groups that no row sees, those wholly outside of ``low`` to ``end``, may have no block: any other stands for them.
+        """
         width, block_size = word(step, _TABLE_WIDTH), word(step, _BLOCK_SIZE)
         blocks = ints32(word(step, _BLOCK_TABLE) + 4 * width * word(item, _SEQ), width)
-        head = word(item, _KV_HEAD) * (block_size // _TOKENS) * tile_bytes
-        places, value_places = ints64(scratch + keys_at, _GROUPS), ints64(scratch + value_tiles_at, _GROUPS)
-        copied = ints64(scratch + scales_at, 3 * TILE_KEYS // 2)
+        head = word(row, _PAGES) + word(item, _KV_HEAD) * (block_size // _TOKENS) * tile_bytes
+        keys, values = ints64(scratch + key_groups_at, GROUPS), ints64(scratch + value_groups_at, GROUPS)
+        scales = ints64(scratch + scales_at, 3 * TILE_KEYS // 2)
         first, last = low // _TOKENS * _TOKENS, (end - 1) // _TOKENS * _TOKENS
-        for index in range(_GROUPS):
-            token = min(max(key + index * _TOKENS, first), last)
-            block, offset = token // block_size, token % block_size
-            place = word(row, _PAGES) + blocks[block] * word(row, _BLOCK_BYTES) + head
-            place += offset // _TOKENS * tile_bytes
-            places[index], value_places[index] = place + _KEYS, place + values_at
+        for group in range(GROUPS):
+            token = min(max(key + group * _TOKENS, first), last)
+            place = head + blocks[token // block_size] * word(row, _BLOCK_BYTES)
+            place += token % block_size // _TOKENS * tile_bytes
+            keys[group], values[group] = place + layout.KEYS, place + values_at
             stored = ints64(place, 3 * _TOKENS // 2)
             for kind in range(3):
                 for pair in range(_TOKENS // 2):
-                    copied[kind * TILE_KEYS // 2 + index * _TOKENS // 2 + pair] = stored[
+                    scales[(kind * TILE_KEYS + group * _TOKENS) // 2 + pair] = stored[
                         kind * _TOKENS // 2 + pair
                     ]
 
@@ -97,137 +98,161 @@ def attend(*, isa: str, head_dim: int, value_dim: int, softcap: bool) -> Callabl
         scratch: int,
         key: int,
         queries: int,
-        scales: Any,
+        scales: int,
         begin: int,
         count: int,
-        group: int,
         first_row: int,
         context: int,
     ) -> None:
-        """Rows ``begin`` to ``begin + count`` of the item and the keys of the tile."""
-        window = word(row, _WINDOW)
+        """Rows ``begin`` to ``begin + count`` of the item and 64 keys from ``key`` on."""
+        window, group = word(row, _WINDOW), word(row, _GROUP)
         earliest = context + (first_row + begin) // group
         latest = context + (first_row + begin + count - 1) // group
         if key > latest or key + TILE_KEYS + window <= earliest + 1:
             return
-        seen_by_all = key + TILE_KEYS <= earliest + 1 and key + window > latest
-        scores(count, queries + begin * 2 * head_dim, scratch + keys_at, scratch + scores_at)
-        fades = floats(scratch + fades_at, count)
-        cap = float_word(row, _CAP) * _LOG2_E
+        all_seen = key + TILE_KEYS <= earliest + 1 and key + window > latest
+        scores(count, queries + begin * query_bytes, scratch + key_groups_at, scratch + scores_at)
+        ends = ints64(scratch + ends_at, count)
+        if not all_seen:
+            for index in range(count):
+                ends[index] = context + (first_row + begin + index) // group + 1 - key
+        rows_of_block = (
+            count,
+            scratch + scores_at,
+            scales + 4 * begin,
+            float_word(row, _CAP) * _LOG2_E,
+            scratch + scales_at,
+            scratch + maxima_at + 4 * begin,
+            scratch + fades_at,
+            scratch + ends_at,
+            window,
+        )
+        if all_seen:
+            maxima(*rows_of_block)
+        else:
+            maxima_seen(*rows_of_block)
+        highest, fades = floats(scratch + maxima_at + 4 * begin, count), floats(scratch + fades_at, count)
         for index in range(count):
-            state = scratch + states_at + (begin + index) * STATE_BYTES
-            arguments = (
-                scratch + scores_at + index * SCORE_BYTES,
-                scales[begin + index],
-                cap,
-                scratch + scales_at,
-                state,
-                scratch + weights_at + index * WEIGHT_BYTES,
-            )
-            position = context + (first_row + begin + index) // group
-            if seen_by_all:
-                fades[index] = weigh_all(*arguments, 0, 0)
+            mine, out = scratch + scores_at + index * SCORE_BYTES, scratch + weights_at + index * WEIGHT_BYTES
+            denominator = scratch + denominators_at + (begin + index) * VECTOR_BYTES
+            if all_seen:
+                weigh(mine, highest[index], fades[index], scratch + scales_at, denominator, out, 0, 0)
             else:
-                fades[index] = weigh_seen(*arguments, max(position + 1 - window - key, 0), position + 1 - key)
+                weigh_seen(
+                    mine,
+                    highest[index],
+                    fades[index],
+                    scratch + scales_at,
+                    denominator,
+                    out,
+                    ends[index],
+                    window,
+                )
         add_values(
             count,
             scratch + weights_at,
             scratch + fades_at,
-            scratch + value_tiles_at,
+            scratch + value_groups_at,
             scratch + sums_at + begin * sums_bytes,
         )
 
     @inline
+    def begin_split(rows: int, scratch: int) -> None:
+        highest, denominators = (
+            floats(scratch + maxima_at, rows),
+            floats(scratch + denominators_at, rows * LANES),
+        )
+        for index in range(rows):
+            highest[index] = _LOWEST
+            clear(scratch + sums_at + index * sums_bytes)
+        for index in range(rows * LANES):
+            denominators[index] = np.float32(0)
+
+    @inline
+    def begin_records(rows: int, records: int) -> None:
+        for index in range(rows):
+            record = records + index * row_record
+            clear(record)
+            state = floats(record + sums_bytes, 2)
+            state[0], state[1] = _LOWEST, np.float32(0)
+
+    @inline
+    def add_split(rows: int, scratch: int, records: int) -> None:
+        """The split's results to records."""
+        highest = floats(scratch + maxima_at, rows)
+        for index in range(rows):
+            denominator = total(scratch + denominators_at + index * VECTOR_BYTES)
+            merge(
+                records + index * row_record,
+                highest[index],
+                denominator,
+                scratch + sums_at + index * sums_bytes,
+            )
+
+    @inline
+    def merge_family(rows: int, splits: int, scratch: int, partials: int) -> None:
+        """The records of all splits, in their order, to those of the item."""
+        begin_records(rows, scratch + records_at)
+        for split in range(splits):
+            for index in range(rows):
+                record = partials + (split * rows + index) * row_record
+                state = floats(record + sums_bytes, 2)
+                merge(scratch + records_at + index * row_record, state[0], state[1], record)
+
+    @inline
     def write_rows(row: int, step: int, item: int, scratch: int) -> None:
-        """The item's totals, divided, to where they belong."""
-        group, first_row = word(row, _GROUP), word(item, _FIRST_ROW)
-        token = ints32(word(step, _CU_SEQLENS), word(item, _SEQ) + 1)[word(item, _SEQ)]
-        sinks = word(row, _SINKS)
+        """The quotients of the item's records to where they belong."""
+        group, first_row, sinks = word(row, _GROUP), word(item, _FIRST_ROW), word(row, _SINKS)
+        first_token = ints32(word(step, _CU_SEQLENS), word(item, _SEQ) + 1)[word(item, _SEQ)]
         for index in range(word(item, _NUM_ROWS)):
+            token = first_token + (first_row + index) // group
             head = word(item, _KV_HEAD) * group + (first_row + index) % group
-            extra = np.float32(LOWEST)
-            if sinks != 0:
-                extra = floats(sinks, head + 1)[head] * _LOG2_E
-            out = (
-                word(row, _OUT)
-                + (token + (first_row + index) // group) * word(row, _STRIDE)
-                + head * sums_bytes
-            )
-            finish(
-                scratch + totals_at + index * STATE_BYTES,
-                scratch + total_sums_at + index * sums_bytes,
-                extra,
-                out,
-            )
-
-    @inline
-    def merge_family(row: int, item: int, scratch: int) -> None:
-        """Totals of all splits of the item's family, in their order."""
-        rows = word(item, _NUM_ROWS)
-        splits = word(item, _FAMILY_END) - word(item, _FAMILY_FIRST)
-        partials = word(row, _PARTIALS) + word(item, _PARTIAL) * partial_bytes
-        for index in range(rows):
-            total, sums = (
-                scratch + totals_at + index * STATE_BYTES,
-                scratch + total_sums_at + index * sums_bytes,
-            )
-            for split in range(splits):
-                partial = partials + (split * rows + index) * partial_bytes
-                merge(total, sums, partial + sums_bytes, partial)
-
-    @inline
-    def keep_split(row: int, item: int, scratch: int, split: int) -> None:
-        """A split's results, to the partial results or to the totals."""
-        rows, partial = word(item, _NUM_ROWS), word(item, _PARTIAL)
-        place = word(row, _PARTIALS) + (partial + (split - word(item, _FAMILY_FIRST)) * rows) * partial_bytes
-        for index in range(rows):
-            state, sums = scratch + states_at + index * STATE_BYTES, scratch + sums_at + index * sums_bytes
-            close(state)
-            if partial < 0:
-                merge(
-                    scratch + totals_at + index * STATE_BYTES,
-                    scratch + total_sums_at + index * sums_bytes,
-                    state,
-                    sums,
-                )
-            else:
-                source, target = floats(sums, value_dim), floats(place + index * partial_bytes, value_dim + 2)
-                for dimension in range(value_dim):
-                    target[dimension] = source[dimension]
-                target[value_dim], target[value_dim + 1] = floats(state, 2)[0], floats(state, 2)[1]
+            extra = floats(sinks, head + 1)[head] * _LOG2_E if sinks != 0 else _LOWEST
+            out = word(row, _OUT) + token * word(row, _STRIDE) + head * sums_bytes
+            finish(scratch + records_at + index * row_record, extra, out)
 
     @inline
     def attend_item(row: int, step: int, item: int, scratch: int) -> None:
-        group, rows, first_row = word(row, _GROUP), word(item, _NUM_ROWS), word(item, _FIRST_ROW)
-        seq, window = word(item, _SEQ), word(row, _WINDOW)
+        seq, rows, first_row, group = (
+            word(item, _SEQ),
+            word(item, _NUM_ROWS),
+            word(item, _FIRST_ROW),
+            word(row, _GROUP),
+        )
+        first_token = ints32(word(step, _CU_SEQLENS), seq + 1)[seq]
+        before = (word(item, _KV_HEAD) * word(step, _STEP_TOKENS) + first_token) * group + first_row
+        queries, scales = (
+            word(row, _QUERIES) + before * query_bytes,
+            word(row, _SCALES) + 4 * before,
+        )
         context = ints32(word(step, _CONTEXT_LENS), seq + 1)[seq]
-        before = (
-            word(item, _KV_HEAD) * word(step, _TOKENS_WORD) + ints32(word(step, _CU_SEQLENS), seq + 1)[seq]
-        ) * group
-        queries = word(row, _QUERIES) + (before + first_row) * 2 * head_dim
-        scales = floats(word(row, _SCALES) + 4 * (before + first_row), rows)
-        low = max(context + first_row // group + 1 - window, 0)
+        low = max(context + first_row // group + 1 - word(row, _WINDOW), 0)
         end = context + (first_row + rows - 1) // group + 1
-        blocks = (rows + most - 1) // most
-        for index in range(rows):
-            clear(scratch + totals_at + index * STATE_BYTES, scratch + total_sums_at + index * sums_bytes)
+        blocks = (rows + block_rows - 1) // block_rows
+        is_family = word(item, _PARTIAL) < 0
+        partials = word(row, _PARTIALS) + word(item, _PARTIAL) * row_record
+        records = scratch + records_at
+        if is_family:
+            begin_records(rows, records)
         for split in range(word(item, _FIRST_SPLIT), word(item, _END_SPLIT)):
-            for index in range(rows):
-                clear(scratch + states_at + index * STATE_BYTES, scratch + sums_at + index * sums_bytes)
+            begin_split(rows, scratch)
             for key in range(split * SPLIT_KEYS, min((split + 1) * SPLIT_KEYS, end), TILE_KEYS):
                 if key + TILE_KEYS > low:
-                    find_tiles(row, step, item, scratch, key, low, end)
+                    find_groups(row, step, item, scratch, key, low, end)
                     for block in range(blocks):
                         begin, stop = block * rows // blocks, (block + 1) * rows // blocks
                         attend_block(
-                            row, scratch, key, queries, scales, begin, stop - begin, group, first_row, context
+                            row, scratch, key, queries, scales, begin, stop - begin, first_row, context
                         )
-            keep_split(row, item, scratch, split)
-        if word(item, _PARTIAL) >= 0:
+            if not is_family:
+                records = partials + (split - word(item, _FAMILY_FIRST)) * rows * row_record
+                begin_records(rows, records)
+            add_split(rows, scratch, records)
+        if not is_family:
             if atomic_add(word(item, _COUNTER), 1) != word(item, _FAMILY_ITEMS) - 1:
                 return
             atomic_store(word(item, _COUNTER), 0)
-            merge_family(row, item, scratch)
+            merge_family(rows, word(item, _FAMILY_END) - word(item, _FAMILY_FIRST), scratch, partials)
         write_rows(row, step, item, scratch)
 
     def kernel(row: int, step: int, scratch: int, part: int, parts: int) -> None:
@@ -238,31 +263,20 @@ def attend(*, isa: str, head_dim: int, value_dim: int, softcap: bool) -> Callabl
     return kernel
 
 
-_SEQ, _KV_HEAD, _FIRST_ROW, _NUM_ROWS, _FIRST_SPLIT, _END_SPLIT, _PARTIAL, _COUNTER = (
+_SEQ, _KV_HEAD, _FIRST_ROW, _NUM_ROWS, _FIRST_SPLIT, _END_SPLIT = (
     int(name)
     for name in (
-        Item.SEQ,
-        Item.KV_HEAD,
-        Item.FIRST_ROW,
-        Item.NUM_ROWS,
-        Item.FIRST_SPLIT,
-        Item.END_SPLIT,
-        Item.PARTIAL,
-        Item.COUNTER,
+        *(Item.SEQ, Item.KV_HEAD, Item.FIRST_ROW, Item.NUM_ROWS),
+        *(Item.FIRST_SPLIT, Item.END_SPLIT),
     )
 )
-_FAMILY_FIRST, _FAMILY_END, _FAMILY_ITEMS = (
-    int(name) for name in (Item.FAMILY_FIRST, Item.FAMILY_END, Item.FAMILY_ITEMS)
+_PARTIAL, _COUNTER, _FAMILY_FIRST, _FAMILY_END, _FAMILY_ITEMS = (
+    int(name) for name in (Item.PARTIAL, Item.COUNTER, Item.FAMILY_FIRST, Item.FAMILY_END, Item.FAMILY_ITEMS)
 )
-_TOKENS_WORD, _CU_SEQLENS, _CONTEXT_LENS, _BLOCK_TABLE, _TABLE_WIDTH, _BLOCK_SIZE = (
+_STEP_TOKENS, _CU_SEQLENS, _CONTEXT_LENS, _BLOCK_TABLE, _TABLE_WIDTH, _BLOCK_SIZE = (
     int(name)
     for name in (
-        Header.TOKENS,
-        Header.CU_SEQLENS,
-        Header.CONTEXT_LENS,
-        Header.BLOCK_TABLE,
-        Header.BLOCK_TABLE_WIDTH,
-        Header.BLOCK_SIZE,
+        *(Header.TOKENS, Header.CU_SEQLENS, Header.CONTEXT_LENS),
+        *(Header.BLOCK_TABLE, Header.BLOCK_TABLE_WIDTH, Header.BLOCK_SIZE),
     )
 )
-_TOKENS, _KEYS = layout.TILE_TOKENS, layout.KEYS

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from llvmlite import ir
+
 from onnxgen.graph.cpu.compiled.paged.layout import TILE_TOKENS
 from onnxgen.graph.cpu.compiled.paged.numbers import TILE_KEYS
 from onnxgen.graph.cpu.compiled.vectors import I64, INTS, every, load
@@ -28,7 +30,7 @@ class Blocking:
 def blocking(isa: Isa) -> Blocking:
     """24 registers of sums where there are 32, 12 where there are 16."""
     if isa in (Isa.AVX512_VNNI, Isa.AVX512):
-        return Blocking(rows=6, vectors=4)
+        return Blocking(rows=4, vectors=4)
     if isa in (Isa.AVX_VNNI, Isa.AVX2, Isa.NEON_DOTPROD):
         return Blocking(rows=3, vectors=2)
     return Blocking(rows=2, vectors=1)
@@ -73,7 +75,9 @@ def counted(b: Any, count: int, sums: list[Any], body: Callable[[Any, list[Any]]
     turn.add_incoming(following, b.block)
     for phi, value in zip(carried, new, strict=True):
         phi.add_incoming(value, b.block)
-    b.cbranch(b.icmp_signed("<", following, I64(count)), loop, after)
+    back = b.cbranch(b.icmp_signed("<", following, I64(count)), loop, after)
+    # A turn keeps the processor busy enough; unrolled, code would outgrow the first cache.
+    back.set_metadata("llvm.loop", _not_unrolled(b.module))
     b.position_at_end(after)
     return new
 
@@ -96,3 +100,11 @@ def times(b: Any, value: Any, factor: int) -> Any:
 def addresses(b: Any, place: Any) -> list[Any]:
     """The addresses of a tile's four groups of 16 tokens, which lie one after another."""
     return [load(b, at(b, place, 8 * group), I64) for group in range(TILE_KEYS // TILE_TOKENS)]
+
+
+def _not_unrolled(module: Any) -> Any:
+    """Metadata of a loop that LLVM leaves as it is; it names itself first."""
+    hint = module.add_metadata([ir.MetaDataString(module, "llvm.loop.unroll.disable")])
+    loop = module.add_metadata([hint, hint])
+    loop.operands = (loop, hint)
+    return loop

@@ -1,7 +1,6 @@
 """Putting splits together: each has a maximum, a denominator and sums of its own, and they are added in one order.
 
-state   float32: word 0 the maximum, word 1 the denominator; while a split runs, words 16 to 31 its denominator by lane
-sums    float32 [value_dim]
+record   float32 [value_dim] sums | maximum | denominator | unused to the end of the cache line
 """
 
 from __future__ import annotations
@@ -16,29 +15,29 @@ from onnxgen.graph.cpu.compiled.paged.sums import larger, of_all_lanes
 from onnxgen.graph.cpu.compiled.vectors import F32, FLOATS, I32, VECTOR_BYTES, every, fma, load, splat, store
 from onnxgen.graph.cpu.isa import Isa
 
-STATE_BYTES = 2 * VECTOR_BYTES
-DENOMINATOR, LANES_OF_DENOMINATOR = 4, VECTOR_BYTES
+STATE_BYTES = VECTOR_BYTES
+
+
+def record_bytes(value_dim: int) -> int:
+    """One row's record."""
+    return 4 * value_dim + STATE_BYTES
 
 
 def clear_of(value_dim: int) -> Any:
-    """``clear(state, sums)``: of nothing."""
+    """``clear(sums)``: float32 ``sums[value_dim]`` become 0."""
 
-    @emitted(NOTHING, PLACE, PLACE)
-    def clear(b: Any, state: Any, sums: Any) -> None:
-        store(b, F32(LOWEST), state)
-        store(b, F32(0.0), at(b, state, DENOMINATOR))
-        store(b, every(FLOATS, 0.0), at(b, state, LANES_OF_DENOMINATOR))
+    @emitted(NOTHING, PLACE)
+    def clear(b: Any, sums: Any) -> None:
         for offset in range(0, 4 * value_dim, VECTOR_BYTES):
             store(b, every(FLOATS, 0.0), at(b, sums, offset))
 
     return clear
 
 
-@emitted(NOTHING, PLACE)
-def close(b: Any, state: Any) -> None:
-    """``close(state)``: all keys of the split are in it; the lanes of its denominator are added."""
-    lanes = load(b, at(b, state, LANES_OF_DENOMINATOR), FLOATS)
-    store(b, of_all_lanes(b, lanes, b.fadd), at(b, state, DENOMINATOR))
+@emitted(NUMBER, PLACE)
+def total(b: Any, lanes: Any) -> Any:
+    """``total(lanes)``: the sum of float32 ``[16]``."""
+    return of_all_lanes(b, load(b, lanes, FLOATS), b.fadd)
 
 
 def _fades(b: Any, isa: Isa, mine: Any, other: Any) -> tuple[Any, Any, Any]:
@@ -50,37 +49,38 @@ def _fades(b: Any, isa: Isa, mine: Any, other: Any) -> tuple[Any, Any, Any]:
 
 
 def merge_of(isa: Isa, value_dim: int) -> Any:
-    """``merge(state, sums, split_state, split_sums)``: adds a closed split to those before it."""
+    """``merge(record, maximum, denominator, sums)``: adds a split to those before it."""
 
-    @emitted(NOTHING, PLACE, PLACE, PLACE, PLACE)
-    def merge(b: Any, state: Any, sums: Any, split_state: Any, split_sums: Any) -> None:
-        highest, fade, share = _fades(b, isa, load(b, state, F32), load(b, split_state, F32))
-        store(b, highest, state)
-        mine, its = (load(b, at(b, each, DENOMINATOR), F32) for each in (state, split_state))
-        denominator = b.fadd(b.fmul(mine, fade), b.fmul(its, share))
-        store(b, denominator, at(b, state, DENOMINATOR))
+    @emitted(NOTHING, PLACE, NUMBER, NUMBER, PLACE)
+    def merge(b: Any, record: Any, maximum: Any, denominator: Any, sums: Any) -> None:
+        maximum_at, denominator_at = (at(b, record, 4 * (value_dim + index)) for index in range(2))
+        highest, fade, share = _fades(b, isa, load(b, maximum_at, F32), maximum)
+        store(b, highest, maximum_at)
+        mine = b.fmul(load(b, denominator_at, F32), fade)
+        store(b, b.fadd(mine, b.fmul(denominator, share)), denominator_at)
         fade, share = splat(b, fade, FLOATS), splat(b, share, FLOATS)
         for offset in range(0, 4 * value_dim, VECTOR_BYTES):
-            added = b.fmul(load(b, at(b, split_sums, offset), FLOATS), share)
-            place = at(b, sums, offset)
+            added = b.fmul(load(b, at(b, sums, offset), FLOATS), share)
+            place = at(b, record, offset)
             store(b, fma(b, isa, load(b, place, FLOATS), fade, added), place)
 
     return merge
 
 
 def finish_of(isa: Isa, value_dim: int) -> Any:
-    """``finish(state, sums, extra, out)``: the quotient, float32 ``out[value_dim]``.
+    """``finish(record, extra, out)``: the quotient, float32 ``out[value_dim]``.
 
     ``extra`` is a score, in powers of two, of something that has no value (a sink); `LOWEST` where there is none.
     """
 
-    @emitted(NOTHING, PLACE, PLACE, NUMBER, PLACE)
-    def finish(b: Any, state: Any, sums: Any, extra: Any, out: Any) -> None:
-        _, fade, power = _fades(b, isa, load(b, state, F32), extra)
+    @emitted(NOTHING, PLACE, NUMBER, PLACE)
+    def finish(b: Any, record: Any, extra: Any, out: Any) -> None:
+        maximum, denominator = (load(b, at(b, record, 4 * (value_dim + index)), F32) for index in range(2))
+        _, fade, power = _fades(b, isa, maximum, extra)
         sink = b.select(b.fcmp_ordered("==", extra, F32(LOWEST)), F32(0.0), power)
-        denominator = b.fadd(b.fmul(load(b, at(b, state, DENOMINATOR), F32), fade), sink)
+        denominator = b.fadd(b.fmul(denominator, fade), sink)
         factor = splat(b, b.fdiv(fade, b.fmul(denominator, F32(LARGEST_WEIGHT))), FLOATS)
         for offset in range(0, 4 * value_dim, VECTOR_BYTES):
-            store(b, b.fmul(load(b, at(b, sums, offset), FLOATS), factor), at(b, out, offset))
+            store(b, b.fmul(load(b, at(b, record, offset), FLOATS), factor), at(b, out, offset))
 
     return finish

@@ -73,6 +73,30 @@ def to_words_of(width: int) -> Any:
     return to_words
 
 
+def copy_of(width: int) -> Any:
+    """``copy(row, out)``: float32 ``out[width]``."""
+
+    @emitted(NOTHING, PLACE, PLACE)
+    def copy(b: Any, row: Any, out: Any) -> None:
+        for offset in range(0, 4 * width, VECTOR_BYTES):
+            store(b, load(b, at(b, row, offset), FLOATS), at(b, out, offset))
+
+    return copy
+
+
+def weighted_of(width: int) -> Any:
+    """``weighted(row, factor, weights, out)``: float32 ``out[width]``, ``row * factor * weights``."""
+
+    @emitted(NOTHING, PLACE, NUMBER, PLACE, PLACE)
+    def weighted(b: Any, row: Any, factor: Any, weights: Any, out: Any) -> None:
+        in_all = splat(b, factor, FLOATS)
+        for offset in range(0, 4 * width, VECTOR_BYTES):
+            x, weight = (load(b, at(b, base, offset), FLOATS) for base in (row, weights))
+            store(b, b.fmul(b.fmul(x, in_all), weight), at(b, out, offset))
+
+    return weighted
+
+
 def exponential_of(isa: Isa) -> Any:
     """``exponential(x)``: ``2 ** x``, as weights compute it."""
 

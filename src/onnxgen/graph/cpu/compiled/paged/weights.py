@@ -1,28 +1,31 @@
-"""From a row of 64 integer scores to integer weights of its values: one step of an online softmax.
+"""From rows of 64 integer scores to integer weights of the values: a step of an online softmax, in two passes over the rows.
 
 A value is ``2 ** l * whole`` with a scale ``l`` of its own, so what multiplies ``whole`` is the probability times that scale:
-``2 ** (score + l)`` with scores in powers of two. The row's running maximum is therefore taken of ``score + l``: the largest
-weight is 1 by construction, and becomes an integer without a second look for the largest. Any reference is right for a softmax;
-the denominator adds the same powers times ``2 ** -l``.
+``2 ** (score + l)`` with scores in powers of two. A row's running maximum is therefore taken of ``score + l``: no weight is above
+1, and weights become integers without a second look for the largest. Any reference is right for a softmax; the denominator adds
+the same powers times ``2 ** -l``.
+
+First all rows find their maxima, then all compute their powers: each row is a long chain, and several at once hide it.
 """
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Any
 
 from onnxgen.graph.cpu.compiled import vector_math
-from onnxgen.graph.cpu.compiled.paged.blocking import at
-from onnxgen.graph.cpu.compiled.paged.emitting import NUMBER, PLACE, emitted
+from onnxgen.graph.cpu.compiled.paged.blocking import Blocking, at, for_each_count
+from onnxgen.graph.cpu.compiled.paged.emitting import NOTHING, NUMBER, PLACE, emitted
 from onnxgen.graph.cpu.compiled.paged.numbers import LARGEST_WEIGHT, LOWEST, TILE_KEYS
 from onnxgen.graph.cpu.compiled.paged.power import ROUNDER, power_of_two
+from onnxgen.graph.cpu.compiled.paged.scores import SCORE_BYTES
 from onnxgen.graph.cpu.compiled.paged.sums import larger, of_all_lanes
 from onnxgen.graph.cpu.compiled.vectors import (
     F32,
     FLOATS,
     HALVES,
     I32,
+    I64,
     INTS,
     LANES,
     VECTOR_BYTES,
@@ -35,77 +38,129 @@ from onnxgen.graph.cpu.compiled.vectors import (
 from onnxgen.graph.cpu.isa import Isa
 
 _VECTORS = range(TILE_KEYS // LANES)
+_KEY_SCALES, _VALUE_LOGS, _VALUE_INVERSES = range(3)
 
 
-def weights_of(isa: Isa, *, softcap: bool, masked: bool) -> Any:
-    """``weigh(scores, scale, cap, scales, state, out, first, last)``: the fade of the sums before, float32.
+def _scales(b: Any, scales: Any, kind: int, vector: int) -> Any:
+    return load(b, at(b, scales, VECTOR_BYTES * (len(_VECTORS) * kind + vector)), FLOATS)
+
+
+def _seen(b: Any, vector: int, end: Any, window: Any) -> Any:
+    """Which lanes are among the ``window`` keys before ``end``, both i64."""
+    keys = INTS(list(range(LANES * vector, LANES * (vector + 1))))
+    first = b.sub(end, window)
+    # The tile's first key is 0: a long window begins before it.
+    first = b.select(b.icmp_signed("<", first, I64(0)), I64(0), first)
+    low, high = (splat(b, b.trunc(limit, I32), INTS) for limit in (first, end))
+    return b.and_(b.icmp_signed(">=", keys, low), b.icmp_signed("<", keys, high))
+
+
+def maxima_of(isa: Isa, shape: Blocking, *, softcap: bool, masked: bool) -> Any:
+    """``maxima(rows, scores, factors, cap, scales, maxima, fades, ends, window)``.
 
     Args of the function:
-        scores: Address of int32 ``[64]``.
-        scale: float32: from integers, times the keys' scales, to powers of two (to parts of ``cap`` with a softcap).
+        rows: From 1 to ``shape.rows``.
+        scores: Address of int32 ``[rows][64]``; becomes float32, ``score + l`` of each key.
+        factors: Address of float32 ``[rows]``: from integers, times the keys' scales, to powers of two (to parts of ``cap`` with
+            a softcap).
         cap: The softcap in powers of two.
         scales: Address of float32 ``[3][64]``: keys' scales, values' log scales, values' inverse scales.
-        state: Address of float32 ``[1 + 15 unused + 16]``: the running maximum, and sums of the denominator by lane.
-        out: Address of int16 ``[64]``: the weights, from 0 to `LARGEST_WEIGHT`.
-        first: First key that the row sees, if ``masked``; others leave no trace, whatever they hold.
-        last: The key after its last.
+        maxima: Address of float32 ``[rows]``: the running maxima, which rise.
+        fades: Address of float32 ``[16]``: what remains of the rows' sums so far.
+        ends: Address of int64 ``[rows]``: the key after a row's last, if ``masked``. Keys it does not see leave no trace, whatever
+            they hold.
+        window: How many keys before its end a row sees, likewise.
     """
 
-    @emitted(NUMBER, PLACE, NUMBER, NUMBER, PLACE, PLACE, PLACE, PLACE, PLACE)
-    def weigh(
-        b: Any, scores: Any, scale: Any, cap: Any, scales: Any, state: Any, out: Any, first: Any, last: Any
+    def emit_row(
+        b: Any, scores: Any, factor: Any, cap: Any, scales: Any, before: Any, seen: list[Any]
     ) -> Any:
-        def scales_at(kind: int, vector: int) -> Any:
-            return load(b, at(b, scales, VECTOR_BYTES * (len(_VECTORS) * kind + vector)), FLOATS)
-
-        by_row = splat(b, scale, FLOATS)
-        x: list[Any] = []
-        for v in _VECTORS:
-            score = b.sitofp(load(b, at(b, scores, VECTOR_BYTES * v), INTS), FLOATS)
-            score = b.fmul(score, scales_at(0, v))
+        by_row, highest = splat(b, factor, FLOATS), splat(b, before, FLOATS)
+        for vector in _VECTORS:
+            place = at(b, scores, VECTOR_BYTES * vector)
+            score = b.fmul(b.sitofp(load(b, place, INTS), FLOATS), _scales(b, scales, _KEY_SCALES, vector))
+            log = _scales(b, scales, _VALUE_LOGS, vector)
             if softcap:
                 bent = vector_math.tanh(b, b.fmul(score, by_row))
-                x.append(fma(b, isa, bent, splat(b, cap, FLOATS), scales_at(1, v)))
+                x = fma(b, isa, bent, splat(b, cap, FLOATS), log)
             else:
-                x.append(fma(b, isa, score, by_row, scales_at(1, v)))
-        seen: list[Any] = []
-        if masked:
-            low, high = (splat(b, b.trunc(end, I32), INTS) for end in (first, last))
-            for v in _VECTORS:
-                keys = INTS(list(range(LANES * v, LANES * (v + 1))))
-                seen.append(b.and_(b.icmp_signed(">=", keys, low), b.icmp_signed("<", keys, high)))
-            x = [b.select(see, each, every(FLOATS, LOWEST)) for see, each in zip(seen, x, strict=True)]
-
-        old = load(b, state, F32)
-        highest = of_all_lanes(b, larger(b, larger(b, x[0], x[1]), larger(b, x[2], x[3])), partial(larger, b))
-        highest = larger(b, highest, old)
-        store(b, highest, state)
-        # 2 ** 0 is 1 exactly, and most rows keep their maximum in most tiles.
-        before = b.block
-        with b.if_then(b.fcmp_unordered("!=", highest, old), likely=False):
-            fallen = b.extract_element(power_of_two(b, isa, splat(b, b.fsub(old, highest), FLOATS)), I32(0))
-            place = at(b, state, VECTOR_BYTES)
-            store(b, b.fmul(load(b, place, FLOATS), splat(b, fallen, FLOATS)), place)
-            changed = b.block
-        fade = b.phi(F32)
-        fade.add_incoming(F32(1.0), before)
-        fade.add_incoming(fallen, changed)
-
-        reference = splat(b, highest, FLOATS)
-        total = load(b, at(b, state, VECTOR_BYTES), FLOATS)
-        for v in _VECTORS:
-            power = power_of_two(b, isa, b.fsub(x[v], reference))
-            sum_with = fma(b, isa, power, scales_at(2, v), total)
-            whole = b.bitcast(fma(b, isa, power, every(FLOATS, LARGEST_WEIGHT), every(FLOATS, ROUNDER)), INTS)
+                x = fma(b, isa, score, by_row, log)
             if masked:
-                sum_with = b.select(seen[v], sum_with, total)
-                whole = b.select(seen[v], whole, every(INTS, 0))
-            total = sum_with
-            store(b, b.trunc(whole, HALVES), at(b, out, VECTOR_BYTES // 2 * v))
-        store(b, total, at(b, state, VECTOR_BYTES))
-        return fade
+                x = b.select(seen[vector], x, every(FLOATS, LOWEST))
+            store(b, x, place)
+            highest = larger(b, x, highest)
+        return of_all_lanes(b, highest, partial(larger, b))
+
+    @emitted(NOTHING, PLACE, PLACE, PLACE, NUMBER, PLACE, PLACE, PLACE, PLACE, PLACE)
+    def maxima(
+        b: Any,
+        count: Any,
+        scores: Any,
+        factors: Any,
+        cap: Any,
+        scales: Any,
+        maxima: Any,
+        fades: Any,
+        ends: Any,
+        window: Any,
+    ) -> None:
+        def emit(rows: int) -> None:
+            old = new = every(FLOATS, 0.0)
+            for row in range(rows):
+                place = at(b, maxima, 4 * row)
+                before, factor = load(b, place, F32), load(b, at(b, factors, 4 * row), F32)
+                end = load(b, at(b, ends, 8 * row), I64) if masked else None
+                seen = [_seen(b, vector, end, window) for vector in _VECTORS] if masked else []
+                mine = at(b, scores, SCORE_BYTES * row)
+                highest = emit_row(b, mine, factor, cap, scales, before, seen)
+                store(b, highest, place)
+                old, new = b.insert_element(old, before, I32(row)), b.insert_element(new, highest, I32(row))
+            store(b, power_of_two(b, isa, b.fsub(old, new)), fades)
+
+        for_each_count(b, count, shape.rows, emit)
+
+    return maxima
+
+
+def weigh_of(isa: Isa, *, masked: bool) -> Any:
+    """``weigh(scores, maximum, fade, scales, denominator, out, end, window)``: one row.
+
+    Args of the function:
+        scores: Address of float32 ``[64]``, as ``maxima`` leaves them.
+        maximum: The row's.
+        fade: What remains of the sums so far.
+        scales: As above.
+        denominator: Address of float32 ``[16]``, lanes whose sum it is.
+        out: Address of int16 ``[64]``: the weights, from 0 to `LARGEST_WEIGHT`.
+        end: The key after the row's last, if ``masked``.
+        window: How many keys before it the row sees, likewise.
+    """
+
+    @emitted(NOTHING, PLACE, NUMBER, NUMBER, PLACE, PLACE, PLACE, PLACE, PLACE)
+    def weigh(
+        b: Any,
+        scores: Any,
+        maximum: Any,
+        fade: Any,
+        scales: Any,
+        denominator: Any,
+        out: Any,
+        end: Any,
+        window: Any,
+    ) -> None:
+        reference = splat(b, maximum, FLOATS)
+        total = b.fmul(load(b, denominator, FLOATS), splat(b, fade, FLOATS))
+        for vector in _VECTORS:
+            x = load(b, at(b, scores, VECTOR_BYTES * vector), FLOATS)
+            power = power_of_two(b, isa, b.fsub(x, reference))
+            more = fma(b, isa, power, _scales(b, scales, _VALUE_INVERSES, vector), total)
+            whole = fma(b, isa, power, every(FLOATS, LARGEST_WEIGHT), every(FLOATS, ROUNDER))
+            whole = b.bitcast(whole, INTS)
+            if masked:
+                seen = _seen(b, vector, end, window)
+                more, whole = b.select(seen, more, total), b.select(seen, whole, every(INTS, 0))
+            total = more
+            store(b, b.trunc(whole, HALVES), at(b, out, VECTOR_BYTES // 2 * vector))
+        store(b, total, denominator)
 
     return weigh
-
-
-assert math.log2(LARGEST_WEIGHT) < 22, "a rounded weight must fit the low bits of ROUNDER"

@@ -17,11 +17,13 @@ from onnxgen.graph.cpu.compiled.paged.arguments import WRITE, words
 from onnxgen.graph.cpu.compiled.paged.numbers import LARGEST_VALUE, LARGEST_WORD, LONGEST_VECTOR
 from onnxgen.graph.cpu.compiled.paged.rounding import (
     bits_of,
+    copy_of,
     exponential_of,
     largest_of,
     root,
     squares_of,
     to_words_of,
+    weighted_of,
 )
 from onnxgen.graph.cpu.isa import Isa
 
@@ -75,7 +77,7 @@ def write_keys_values(
     target = Isa(isa)
     squares, largest, to_words = squares_of(target, head_dim), largest_of(head_dim), to_words_of(head_dim)
     largest_value, to_value_words = largest_of(value_dim), to_words_of(value_dim)
-    exponential = exponential_of(target)
+    copy, weighted, exponential = copy_of(head_dim), weighted_of(head_dim), exponential_of(target)
     tile_bytes, values_at = layout.tile_bytes(head_dim, value_dim), layout.values_offset(head_dim)
     half, step_of_pair = rotary_dim // 2, 2 if interleaved else 1
     second = 1 if interleaved else half
@@ -84,19 +86,15 @@ def write_keys_values(
     @inline
     def prepare(row: int, source: int, weights: int, position: int, made: int) -> None:
         """A query or key, normed and rotated."""
-        x, y = floats(source, head_dim), floats(made, head_dim)
         if norm:
-            w = floats(weights, head_dim)
             mean = squares(source, _ONE) / np.float32(head_dim)
-            factor = _ONE / root(mean + float_word(row, _EPSILON))
-            for i in range(head_dim):
-                y[i] = x[i] * factor * w[i]
+            weighted(source, _ONE / root(mean + float_word(row, _EPSILON)), weights, made)
         else:
-            for i in range(head_dim):
-                y[i] = x[i]
+            copy(source, made)
         if rotary_dim:
             cos = floats(word(row, _COS) + 4 * half * position, half)
             sin = floats(word(row, _SIN) + 4 * half * position, half)
+            y = floats(made, head_dim)
             for i in range(half):
                 real, imaginary = y[i * step_of_pair], y[i * step_of_pair + second]
                 y[i * step_of_pair] = real * cos[i] - imaginary * sin[i]

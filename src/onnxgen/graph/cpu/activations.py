@@ -109,7 +109,8 @@ def hard_swish(x: np.ndarray, *, out: np.ndarray | None = None) -> np.ndarray:
 
 def softplus(x: np.ndarray, *, out: np.ndarray | None = None) -> np.ndarray:
     """``log(1 + exp(x))`` without overflow; ``out`` may be ``x``."""
-    return np.logaddexp(x, x.dtype.type(0), out=out)
+    with np.errstate(invalid="ignore"):  # NaN
+        return np.logaddexp(x, x.dtype.type(0), out=out)
 
 
 def softsign(x: np.ndarray, *, out: np.ndarray | None = None) -> np.ndarray:

@@ -99,17 +99,17 @@ call_kernel: Any = intrinsic(_call_kernel)
 """``call_kernel(code, row, step, scratch, part, parts)``: the machine code of a step kernel at an address."""
 
 
-def _call_plain(_context: Any, code: Any) -> Any:
+def _call_plain(_context: Any, code: Any, handle: Any, amount: Any) -> Any:
     def generate(context: Any, builder: Any, __: Any, arguments: Any) -> Any:
-        entry = ir.FunctionType(I32, []).as_pointer()
-        builder.call(builder.inttoptr(arguments[0], entry), [])
+        entry = ir.FunctionType(I32, [I64, I64, I64]).as_pointer()
+        builder.call(builder.inttoptr(arguments[0], entry), [arguments[1], arguments[2], I64(0)])
         return context.get_dummy_value()
 
-    return types.void(types.intp), generate
+    return types.void(types.intp, types.intp, types.intp), generate
 
 
 call_plain: Any = intrinsic(_call_plain)
-"""``call_plain(code)``: a C function without arguments at an address."""
+"""``call_plain(code, handle, amount)``: a C function at an address, of up to three arguments, the third 0; it ignores others."""
 
 
 def _ticks(_context: Any, clock: Any) -> Any:

@@ -12,8 +12,8 @@ ROW_WORDS = 32
 
 ROW_BYTES = 8 * ROW_WORDS
 
-SPINS_BEFORE_YIELD = 200
-"""Looks of a waiting thread before it offers its core to others: some microseconds, longer than parts differ on a quiet machine."""
+SPINS_BEFORE_YIELD = 2000
+"""Looks of a waiting thread before it offers its core to others: some 50 microseconds, longer than parts differ on a quiet machine."""
 
 LOOKS_PER_CLOCK = 64
 """Looks of an idle worker between two at the clock."""
@@ -22,27 +22,39 @@ MOST_WORKERS = 255
 
 
 class Control(IntEnum):
-    """Cache lines of the control block, one word each.
+    """Cache lines of the control block, one word each where nothing else is said.
 
     Attributes:
         EPOCH: Number of the open step; 0 when none is open.
         INSIDE: Workers that walk it.
         STOP: Not 0: workers end.
-        COMING: Not 0: a step is about to open, or open.
-        YIELD: Address of the system's function that offers the core to others.
-        CLOCK: Address of the system's clock.
-        REQUEST: Where the open step's words (`Request`) lie, one after the other.
-        ASLEEP: From here on one line a worker: 1 when it waits to be woken.
+        SYSTEM: Addresses of functions of the operating system (`System`), one after the other.
+        REQUEST: What the open step is (`Request`), one word after the other.
+        ASLEEP: From here on one line a worker: 1 when it waits on its semaphore; after it the semaphore's handle.
     """
 
     EPOCH = 0
     INSIDE = 1
     STOP = 2
-    COMING = 3
-    YIELD = 4
-    CLOCK = 5
-    REQUEST = 6
-    ASLEEP = 8
+    SYSTEM = 3
+    REQUEST = 4
+    ASLEEP = 5
+
+
+class System(IntEnum):
+    """Words with the addresses of functions, from SYSTEM on in the control block.
+
+    Attributes:
+        YIELD: Offers the core to other threads.
+        CLOCK: Tells the time.
+        WAIT: Waits on a semaphore.
+        SIGNAL: Wakes who waits on it, or who will.
+    """
+
+    YIELD = 0
+    CLOCK = 1
+    WAIT = 2
+    SIGNAL = 3
 
 
 class Request(IntEnum):

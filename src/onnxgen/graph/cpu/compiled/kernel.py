@@ -31,6 +31,7 @@ from numba.np import arrayobj
 
 from onnxgen.graph.cpu.compiled.function import CONTRACTED
 from onnxgen.graph.cpu.compiled.primitives import I64
+from onnxgen.graph.cpu.isa import host_isa
 
 
 def _view(element: Any, doc: str) -> Any:
@@ -119,12 +120,14 @@ def object_code(
 
 @cache
 def _target_machine() -> Any:
-    """This processor, with code that reaches what is its own by distances: short, and bound to no address."""
+    """The processor to compile for, with code that reaches what is its own by distances: short, and bound to no address."""
     target: Any = registry.cpu_target
     codegen = target.target_context.codegen()
+    # An instruction set that was asked for leaves out what the host has above it.
+    asked = host_isa().llvm_cpu
     return binding.Target.from_triple(binding.get_process_triple()).create_target_machine(
-        cpu=codegen._get_host_cpu_name(),
-        features=codegen._tm_features,
+        cpu=asked or codegen._get_host_cpu_name(),
+        features="" if asked else codegen._tm_features,
         opt=3,
         reloc="pic",
         codemodel="small",

@@ -19,6 +19,7 @@ from collections.abc import Callable
 
 from onnxgen.graph.cpu.compiled.atomics import (
     atomic_add,
+    atomic_exchange,
     atomic_load,
     atomic_store,
     call_kernel,
@@ -33,13 +34,13 @@ from onnxgen.graph.cpu.compiled.control import (
     SPINS_BEFORE_YIELD,
     Control,
     Request,
+    System,
 )
 from onnxgen.graph.cpu.compiled.function import inline
 from onnxgen.graph.cpu.compiled.kernel import ints64, word
 
-_EPOCH, _INSIDE, _STOP, _COMING, _YIELD, _CLOCK, _REQUEST, _ASLEEP = (
-    int(name) * LINE_BYTES for name in Control
-)
+_EPOCH, _INSIDE, _STOP, _SYSTEM, _REQUEST, _ASLEEP = (int(name) * LINE_BYTES for name in Control)
+_YIELD, _CLOCK, _WAIT, _SIGNAL = (int(name) for name in System)
 _TABLE, _COUNTS, _STATE, _ROWS, _STEP, _LIMIT, _PATIENCE, _PROFILE = (int(name) for name in Request)
 _REQUEST_WORDS = len(Request)
 _LINE, _ROW, _SPINS, _LOOKS = int(LINE_BYTES), int(ROW_BYTES), int(SPINS_BEFORE_YIELD), int(LOOKS_PER_CLOCK)
@@ -51,7 +52,7 @@ def _rest(control: int, spins: int) -> int:
     pause()
     if spins < _SPINS:
         return spins + 1
-    call_plain(word(control + _YIELD, 0))
+    call_plain(word(control + _SYSTEM, _YIELD), 0, 0)
     return 0
 
 
@@ -73,21 +74,20 @@ def _do_row(control: int, scratch: int, index: int) -> None:
 
 
 @inline
-def _walk(control: int, scratch: int) -> None:
+def _walk(control: int, scratch: int, unused: int) -> None:
     for index in range(word(control + _REQUEST, _ROWS)):
         _do_row(control, scratch, index)
 
 
 @inline
-def _timed_walk(control: int, scratch: int) -> None:
+def _timed_walk(control: int, scratch: int, since: int) -> None:
     rows = word(control + _REQUEST, _ROWS)
-    profile, clock = ints64(word(control + _REQUEST, _PROFILE), rows), word(control + _CLOCK, 0)
-    before = ticks(clock)
+    profile, clock = ints64(word(control + _REQUEST, _PROFILE), rows), word(control + _SYSTEM, _CLOCK)
     for index in range(rows):
         _do_row(control, scratch, index)
         now = ticks(clock)
-        profile[index] = now - before
-        before = now
+        profile[index] = now - since
+        since = now
 
 
 @inline
@@ -103,10 +103,14 @@ def _open(control: int, request: int, epoch: int) -> None:
     for index in range(asked[_ROWS] * 2):
         counters[index * (_LINE // 8)] = 0
     atomic_store(control + _EPOCH, epoch)
+    for worker in range(asked[_LIMIT]):
+        asleep = control + _ASLEEP + worker * _LINE
+        if atomic_load(asleep) != 0 and atomic_exchange(asleep, 0) != 0:
+            call_plain(word(control + _SYSTEM, _SIGNAL), word(asleep, 1), 1)
 
 
 def lead(*, profiled: bool) -> Callable[..., int]:
-    """``lead(control, scratch, request, epoch, 0)``: open a step, walk it and close it.
+    """``lead(control, scratch, request, epoch, 0)``: open a step, wake who sleeps, walk it and close it.
 
     Whoever calls this owns the control block meanwhile. All parts are done when it returns; workers that come late may still
     read the table, the counts and the counters until the next step opens.
@@ -114,39 +118,33 @@ def lead(*, profiled: bool) -> Callable[..., int]:
     walk = _timed_walk if profiled else _walk
 
     def lead_it(control: int, scratch: int, request: int, epoch: int, unused: int) -> int:
+        # A row may be done by others before this thread comes to it.
+        since = ticks(word(control + _SYSTEM, _CLOCK)) if profiled else 0
         _open(control, request, epoch)
-        walk(control, scratch)
+        walk(control, scratch, since)
         atomic_store(control + _EPOCH, 0)
-        atomic_store(control + _COMING, 0)
         return 0
 
     return lead_it
 
 
-def rouse() -> Callable[..., int]:
-    """``rouse(control, first, end, 0, 0)``: the first worker from ``first`` on that sleeps, or -1; a step is coming."""
-
-    def rouse_it(control: int, first: int, end: int, unused: int, unused2: int) -> int:
-        atomic_store(control + _COMING, 1)
-        for worker in range(first, end):
-            if atomic_load(control + _ASLEEP + worker * _LINE) != 0:
-                return worker
-        return -1
-
-    return rouse_it
+@inline
+def _sleep(control: int, worker: int, last: int) -> None:
+    """Wait until a step opens or all is told to stop; may return without either."""
+    asleep = control + _ASLEEP + worker * _LINE
+    atomic_store(asleep, 1)
+    # A step that opened before this thread was seen asleep does not wake it.
+    if atomic_load(control + _EPOCH) in (0, last) and atomic_load(control + _STOP) == 0:
+        call_plain(word(control + _SYSTEM, _WAIT), word(asleep, 1), -1)
+    atomic_store(asleep, 0)
 
 
 def serve() -> Callable[..., int]:
-    """``serve(control, scratch, worker, 0, 0)``: walk steps as they open; 1 when nobody opens any more, 0 when told to stop.
-
-    Whoever is told 1 sleeps until it is woken, and calls this again.
-    """
+    """``serve(control, scratch, worker, 0, 0)``: the life of a worker: walk steps as they open until told to stop."""
 
     def serve_it(control: int, scratch: int, worker: int, unused: int, unused2: int) -> int:
         last, looks, spins = 0, 0, 0
-        asleep = control + _ASLEEP + worker * _LINE
-        atomic_store(asleep, 0)
-        clock = word(control + _CLOCK, 0)
+        clock = word(control + _SYSTEM, _CLOCK)
         since = ticks(clock)
         while atomic_load(control + _STOP) == 0:
             epoch = atomic_load(control + _EPOCH)
@@ -156,17 +154,13 @@ def serve() -> Callable[..., int]:
                 if atomic_load(control + _EPOCH) == epoch:
                     last = epoch
                     if worker < word(control + _REQUEST, _LIMIT):
-                        _walk(control, scratch)
+                        _walk(control, scratch, 0)
                         since = ticks(clock)
                 atomic_add(control + _INSIDE, -1)
                 continue
             spins, looks = _rest(control, spins), looks + 1
             if looks % _LOOKS == 0 and ticks(clock) - since >= word(control + _REQUEST, _PATIENCE):
-                atomic_store(asleep, 1)
-                # A step that was announced before this thread was seen asleep would not wake it.
-                if atomic_load(control + _COMING) == 0:
-                    return 1
-                atomic_store(asleep, 0)
+                _sleep(control, worker, last)
                 since = ticks(clock)
         return 0
 

@@ -8,7 +8,6 @@ starts without workers.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import ctypes
 import os
 import threading
@@ -21,9 +20,9 @@ from onnxgen.graph.cpu.aligned_memory import aligned
 from onnxgen.graph.cpu.compiled.control import CONTROL_BYTES, LINE_BYTES, MOST_WORKERS, Control
 from onnxgen.graph.cpu.step.code_store import default_store
 from onnxgen.graph.cpu.step.kernel import StepKernel
-from onnxgen.graph.cpu.step.system_calls import clock_address, ticks_per_second, yield_address
+from onnxgen.graph.cpu.step.system_calls import SystemCalls, system_calls
 from onnxgen.graph.cpu.step.table import StepTable
-from onnxgen.graph.cpu.step.walkers import LEAD, LEAD_PROFILED, ROUSE, SERVE
+from onnxgen.graph.cpu.step.walkers import LEAD, LEAD_PROFILED, SERVE
 from onnxgen.graph.ep.threads import most_threads
 
 SCRATCH_BYTES = 4 << 20
@@ -41,15 +40,15 @@ class Crew:
 
     def __init__(self) -> None:
         self._turn = threading.RLock()
-        self._shared = _Seat()
+        self._system = system_calls()
+        self._shared = _Seat(self._system)
         self._seats = threading.local()
         self._workers: list[threading.Thread] = []
-        self._wakes: list[threading.Lock] = []
+        self._semaphores: list[int] = []
         self._epoch = 0
         self._last: tuple[Any, ...] = ()
         self._is_closed = False
-        self._rouse, self._serve = entry(ROUSE), entry(SERVE)
-        self._ticks_per_second = ticks_per_second()
+        self._serve = entry(SERVE)
 
     def run(
         self,
@@ -75,7 +74,7 @@ class Crew:
         words, helpers = table.words, self._helpers(threads)
         # The caller's may change while a late worker still looks at them.
         counts = counts.copy()
-        patience = int(PATIENCE_S * self._ticks_per_second) if spinning else 0
+        patience = int(PATIENCE_S * self._system.ticks_per_second) if spinning else 0
         request = np.array(
             [
                 *(words.ctypes.data, counts.ctypes.data, table.state_address, len(words), header.ctypes.data),
@@ -90,21 +89,20 @@ class Crew:
         else:
             with self._turn:
                 self._hire(helpers)
-                self._wake(helpers)
                 self._epoch += 1
                 lead(self._shared.control, self._shared.scratch, request.ctypes.data, self._epoch)
                 # What late workers may still look at lives until the next step.
                 self._last = (words, table.state, counts, header)
-        if profile is not None and self._ticks_per_second != 1_000_000_000:
-            profile *= 1_000_000_000 // self._ticks_per_second
+        if profile is not None and self._system.ticks_per_second != 1_000_000_000:
+            profile *= 1_000_000_000 // self._system.ticks_per_second
 
     def close(self) -> None:
         """End the workers; steps run on the caller's thread from then on."""
         with self._turn:
             self._is_closed = True
             self._shared.set(Control.STOP, 1)
-            for wake in self._wakes:
-                _release(wake)
+            for semaphore in self._semaphores:
+                self._system.signal(semaphore)
         for worker in self._workers:
             worker.join(_LEAVE_S)
 
@@ -119,50 +117,37 @@ class Crew:
     def _own_seat(self) -> _Seat:
         seat = getattr(self._seats, "own", None)
         if seat is None:
-            seat = self._seats.own = _Seat()
+            seat = self._seats.own = _Seat(self._system)
         return seat
-
-    def _wake(self, helpers: int) -> None:
-        worker = self._rouse(self._shared.control, 0, helpers)
-        while worker >= 0:
-            _release(self._wakes[worker])
-            worker = self._rouse(self._shared.control, worker + 1, helpers)
 
     def _hire(self, helpers: int) -> None:
         for worker in range(len(self._workers), helpers):
-            wake = threading.Lock()
-            wake.acquire()
+            semaphore = self._system.new_semaphore()
+            self._shared.set(Control.ASLEEP + worker, semaphore, 1)
             thread = threading.Thread(
-                target=self._work, args=(worker, wake), name=f"onnxgen-step-{worker}", daemon=True
+                target=self._work, args=(worker,), name=f"onnxgen-step-{worker}", daemon=True
             )
             thread.start()
-            self._wakes.append(wake)
+            self._semaphores.append(semaphore)
             self._workers.append(thread)
 
-    def _work(self, worker: int, wake: threading.Lock) -> None:
-        seat, control = _Seat(), self._shared.control
-        while self._serve(control, seat.scratch, worker):
-            wake.acquire()
+    def _work(self, worker: int) -> None:
+        seat = _Seat(self._system)
+        self._serve(self._shared.control, seat.scratch, worker)
 
 
 class _Seat:
     """Memory of one thread: a control block, and scratch for kernels."""
 
-    def __init__(self) -> None:
+    def __init__(self, system: SystemCalls) -> None:
         self._control, self._scratch = aligned(CONTROL_BYTES), aligned(SCRATCH_BYTES)
         self._words = self._control.view(np.int64)
         self.control, self.scratch = self._control.ctypes.data, self._scratch.ctypes.data
-        self.set(Control.YIELD, yield_address())
-        self.set(Control.CLOCK, clock_address())
+        for name, address in system.addresses.items():
+            self.set(Control.SYSTEM, address, name)
 
-    def set(self, name: Control, value: int) -> None:
-        self._words[name * LINE_BYTES // 8] = value
-
-
-def _release(wake: threading.Lock) -> None:
-    # It is free already when its worker was told before and has not found time to wake up.
-    with contextlib.suppress(RuntimeError):
-        wake.release()
+    def set(self, line: int, value: int, word: int = 0) -> None:
+        self._words[line * LINE_BYTES // 8 + word] = value
 
 
 class Entry:

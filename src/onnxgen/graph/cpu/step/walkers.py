@@ -10,11 +10,8 @@ LEAD = StepKernel("walk:lead", (("profiled", False),), (), gives_value=True)
 LEAD_PROFILED = StepKernel("walk:lead", (("profiled", True),), (), gives_value=True)
 """The same, and how long each row took."""
 
-ROUSE = StepKernel("walk:rouse", (), (), gives_value=True)
-"""``rouse(control, first, end)``: which worker to wake before a step."""
-
 SERVE = StepKernel("walk:serve", (), (), gives_value=True)
-"""``serve(control, scratch, worker)``: the life of a worker between two sleeps."""
+"""``serve(control, scratch, worker)``: the life of a worker."""
 
-WALKERS = (LEAD, ROUSE, SERVE)
+WALKERS = (LEAD, SERVE)
 """What every step needs."""

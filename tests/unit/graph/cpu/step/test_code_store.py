@@ -5,15 +5,17 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from onnxgen.graph.cpu.compiled.control import LINE_BYTES, Control, Request
 from onnxgen.graph.cpu.step import code_key as keys
 from onnxgen.graph.cpu.step.code_folder import Code, CodeFolder
 from onnxgen.graph.cpu.step.code_key import code_key
 from onnxgen.graph.cpu.step.code_store import CodeStore
 from onnxgen.graph.cpu.step.crew import Entry
 from onnxgen.graph.cpu.step.kernel import step_kernel
-from onnxgen.graph.cpu.step.walkers import ROUSE, SERVE, WALKERS
+from onnxgen.graph.cpu.step.walkers import LEAD, SERVE, WALKERS
 from step_probe import PROBE
 
 _TESTS = Path(__file__).parents[4]
@@ -53,13 +55,13 @@ def _output(process):
 
 def test_a_second_process_compiles_nothing_and_imports_no_compiler(tmp_path):
     first, _ = _output(_start(tmp_path))
-    assert first == "5 []", "the compiler runs in other processes"
+    assert first == "4 []", "the compiler runs in other processes"
     assert _output(_start(tmp_path, prepared=False)) == ("0 []", "")
 
 
 def test_what_was_not_prepared_is_compiled_when_it_is_called(tmp_path):
     first, _ = _output(_start(tmp_path, prepared=False))
-    assert first == "5 ['numba', 'llvmlite']"
+    assert first == "4 ['numba', 'llvmlite']"
     assert _output(_start(tmp_path))[0] == "0 []"
 
 
@@ -67,16 +69,17 @@ def test_processes_that_start_together_all_run(tmp_path):
     together = [_start(tmp_path) for _ in range(3)]
     for process in together:
         assert _output(process)[0].endswith("[]")
-    assert len(list(tmp_path.iterdir())) == 5
+    assert len(list(tmp_path.iterdir())) == 4
     assert _output(_start(tmp_path))[0] == "0 []"
 
 
 def _calls(store):
-    """``rouse`` of no workers: an entry whose answer is known."""
-    import numpy as np
-
-    control = np.zeros(64, np.int64)
-    return Entry(store.address(ROUSE))(control.ctypes.data, 0, 0)
+    """``lead`` of an empty table: whether the control block is as it leaves it."""
+    control, request = np.zeros(256, np.int64), np.arange(8) * 0 + 3
+    request[Request.ROWS] = request[Request.LIMIT] = 0
+    Entry(store.address(LEAD))(control.ctypes.data, 0, request.ctypes.data, 5)
+    start = Control.REQUEST * LINE_BYTES // 8
+    return control[start : start + len(request)].tolist() == request.tolist()
 
 
 def _entry(folder):
@@ -86,14 +89,14 @@ def _entry(folder):
 
 def _compiled(folder):
     store = CodeStore(folder)
-    assert _calls(store) == -1
+    assert _calls(store)
     return store.num_compiled
 
 
 def test_an_entry_is_found_again(tmp_path):
     assert _compiled(tmp_path) == 1
     assert _compiled(tmp_path) == 0
-    assert json.loads(_entry(tmp_path).read_bytes().partition(b"\n")[0])["kernel"] == "rouse"
+    assert json.loads(_entry(tmp_path).read_bytes().partition(b"\n")[0])["kernel"] == "lead"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +124,7 @@ def test_a_damaged_entry_is_compiled_anew(damage, tmp_path, caplog):
     "content", [b"", b"no object file", b"\x7fELF\x02\x01\x01" + bytes(100)], ids=["empty", "text", "zeros"]
 )
 def test_an_entry_that_is_whole_but_no_code_is_compiled_anew(content, tmp_path):
-    CodeFolder(tmp_path).write(code_key(ROUSE), Code(content, "rouse"), name="rouse")
+    CodeFolder(tmp_path).write(code_key(LEAD), Code(content, "lead"), name="lead")
     assert _compiled(tmp_path) == 1
     assert _compiled(tmp_path) == 0
 
@@ -132,9 +135,9 @@ def test_a_place_that_cannot_be_written_costs_a_compilation(tmp_path):
     assert _compiled(place) == 1
     assert _compiled(place) == 1
     store = CodeStore(place)
-    store.prepare([ROUSE])
+    store.prepare([LEAD])
     assert store.num_compiled == len(WALKERS)
-    assert _calls(store) == -1
+    assert _calls(store)
 
 
 def test_a_full_disk_costs_a_compilation(tmp_path, monkeypatch):
@@ -166,12 +169,12 @@ class _Shown:
 
 def test_progress_tells_of_each_kernel_that_is_missing(tmp_path):
     shown, store = _Shown(), CodeStore(tmp_path)
-    store.address(ROUSE)
-    store.prepare([ROUSE, SERVE, SERVE], progress=shown)
+    store.address(LEAD)
+    store.prepare([LEAD, SERVE, SERVE], progress=shown)
     count = len(WALKERS) - 1
     assert shown.events == [("compiling kernels", count, "kernels"), *[1] * count, "end"]
     shown.events.clear()
-    store.prepare([ROUSE, SERVE], progress=shown)
+    store.prepare([LEAD, SERVE], progress=shown)
     CodeStore(tmp_path).prepare([], progress=shown)
     assert shown.events == []
 
@@ -211,18 +214,18 @@ def test_an_interpreter_that_cannot_be_started_costs_time_only(tmp_path, monkeyp
 )
 def test_variables_that_change_code_change_its_key(variable, value, differs, monkeypatch):
     keys._surroundings.cache_clear()
-    before = code_key(ROUSE)
+    before = code_key(LEAD)
     monkeypatch.setenv(variable, value)
     keys._surroundings.cache_clear()
     try:
-        assert (code_key(ROUSE) != before) == differs
+        assert (code_key(LEAD) != before) == differs
     finally:
         monkeypatch.undo()
         keys._surroundings.cache_clear()
 
 
 def test_another_processor_or_compiler_has_other_keys(monkeypatch):
-    facts: set[str] = {code_key(ROUSE)}
+    facts: set[str] = {code_key(LEAD)}
     for name, change in (
         ("_instructions", lambda: "another processor"),
         ("_version", lambda package: "another version"),
@@ -231,9 +234,9 @@ def test_another_processor_or_compiler_has_other_keys(monkeypatch):
         keys._surroundings.cache_clear()
         with monkeypatch.context() as patch:
             patch.setattr(keys, name, change)
-            facts.add(code_key(ROUSE))
+            facts.add(code_key(LEAD))
     keys._surroundings.cache_clear()
-    facts |= {code_key(SERVE), code_key(step_kernel("walk:rouse", ()))}
+    facts |= {code_key(SERVE), code_key(step_kernel("walk:open", ()))}
     assert len(facts) == 6
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from kernel_runs import assert_same, kernel_of, node_spec, run_cpu
 from onnxgen.errors import KernelError
+from onnxgen.graph.cpu.paged_call import INPUTS, PagedCall
+from onnxgen.graph.cpu.paged_steps import attend_in_steps
 from onnxgen.graph.cpu.provider import CpuProvider
 from onnxgen.graph.ep.provider import Decline
 
@@ -169,3 +171,50 @@ def test_what_does_not_fit_is_an_error_or_declined():
         kernel_of(node).run(*batch.inputs())
     exotic = node_spec("PagedAttention", domain=MS, k_cache_dtype="float4e2m1")
     assert isinstance(CpuProvider().claim(exotic), Decline)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16, ml_dtypes.bfloat16, np.int8])
+@pytest.mark.parametrize("interleaved", [0, 1])
+def test_blocks_give_what_steps_give(kind, interleaved):
+    batch = Batch([0, 9, 17], [13, 1, 5])
+    options = {
+        "num_heads": HEADS,
+        "kv_num_heads": KV_HEADS,
+        "do_rotary": 1,
+        "rotary_interleaved": interleaved,
+    }
+    options |= {"local_window_size": 11, "softcap": 4.0, "rotary_offset": 4}
+    batch.cos, batch.sin = batch.cos[:, :5].copy(), batch.sin[:, :5].copy()
+    more = [None, batch.floats(HEADS), batch.floats(DIM), batch.floats(DIM)]
+    if kind == np.int8:
+        options |= {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_CHANNEL"}
+        more += [
+            np.array([0.02], np.float32),
+            batch.rng.random((1, KV_HEADS, 1, DIM)).astype(np.float32) * 0.02,
+        ]
+        batch.caches = [(cache * 40).astype(np.int8) for cache in batch.caches]
+    else:
+        batch.caches = [cache.astype(kind) for cache in batch.caches]
+    inputs = batch.inputs(*more)
+    output, *caches = run_cpu("PagedAttention", *inputs, domain=MS, outputs=3, **options)
+    given = dict(zip(INPUTS, [*inputs, *[None] * (len(INPUTS) - len(inputs))], strict=True))
+    stepped = [cache.copy() for cache in batch.caches]
+    node = node_spec("PagedAttention", *inputs, domain=MS, outputs=3, **options)
+    want = attend_in_steps(PagedCall(node, given), *stepped).reshape(output.shape)
+    tolerance = {np.float32: 1e-5, np.float16: 2e-3, np.int8: 2e-2}.get(kind, 2e-2)
+    assert_same(output, want, rtol=tolerance, atol=tolerance)
+    for cache, other in zip(caches, stepped, strict=True):
+        difference = np.abs(cache.astype(np.float32) - other.astype(np.float32))
+        assert difference.max() <= (1 if kind == np.int8 else tolerance * 4)
+
+
+def test_unused_entries_of_block_tables_may_be_anything():
+    batch = Batch([0, 9], [3, 2])
+    want = run_cpu(
+        "PagedAttention", *batch.inputs(), domain=MS, num_heads=HEADS, kv_num_heads=KV_HEADS, outputs=3
+    )
+    batch.table[batch.table < 0] = 10**6
+    got = run_cpu(
+        "PagedAttention", *batch.inputs(), domain=MS, num_heads=HEADS, kv_num_heads=KV_HEADS, outputs=3
+    )
+    assert_same(list(got), list(want))

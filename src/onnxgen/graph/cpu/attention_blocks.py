@@ -87,7 +87,7 @@ def attended(
     value: np.ndarray,
     *,
     scale: float,
-    bias: np.ndarray | None = None,
+    mask: np.ndarray | None = None,
     causal: bool = False,
     out: np.ndarray | None = None,
 ) -> np.ndarray:
@@ -95,10 +95,10 @@ def attended(
 
     Args:
         query: ``[batch, heads, seq, head_dim]``, float32 or float64.
-        key: ``[batch, heads, keys, head_dim]``.
-        value: ``[batch, heads, keys, v_head_dim]``.
+        key: ``[batch, kv_heads, keys, head_dim]``; ``heads`` is a multiple of ``kv_heads``.
+        value: ``[batch, kv_heads, keys, v_head_dim]``.
         scale: Factor of the scores.
-        bias: Added to them; broadcasts to ``[batch, heads, seq, keys]``.
+        mask: Float that is added to them, or bool that says which keys are seen; broadcasts to ``[batch, heads, seq, keys]``.
         causal: Whether the last queries are those of the last keys, and no query sees a later key.
         out: ``[batch, heads, seq, v_head_dim]`` that it is written into, of any float type and strides.
     """
@@ -109,13 +109,16 @@ def attended(
         key,
         value,
         y,
-        bias,
+        mask,
         scale=scale,
         right=0 if causal else None,
         num_keys=[keys] * batch,
         first_positions=[keys - seq] * batch,
     )
     if not in_blocks:
+        bias = mask
+        if mask is not None and mask.dtype == np.bool_:
+            bias = np.where(mask, np.float32(0), MASKED)
         if causal:
             seen = np.where(np.tri(seq, keys, keys - seq, dtype=bool), np.float32(0), MASKED)
             bias = seen if bias is None else bias + seen

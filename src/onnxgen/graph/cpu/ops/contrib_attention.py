@@ -73,7 +73,7 @@ def attention(node: NodeSpec) -> Kernel:
             keys[:, :, :total],
             values[:, :, :total],
             scale=node.attr("scale", 0.0) or (sizes[0] // heads) ** -0.5,
-            bias=score_bias(node, mask, attention_bias, query.shape[2], total, len(x), causal=False),
+            mask=score_bias(node, mask, attention_bias, query.shape[2], total, len(x), causal=False),
             causal=bool(node.attr("unidirectional", 0)),
             out=to_heads(output, heads),
         )
@@ -242,7 +242,7 @@ def _multi_head(
     else:
         output = np.empty((len(query), query.shape[2], query.shape[1] * value.shape[3]), dtype)
         heads_of_output = to_heads(output, query.shape[1])
-        attended(query, seen_keys, seen_values, scale=scale, bias=bias, causal=causal, out=heads_of_output)
+        attended(query, seen_keys, seen_values, scale=scale, mask=bias, causal=causal, out=heads_of_output)
     results = (output, keys, values, scores)
     wanted = tuple(r if node.wants_output(i) else None for i, r in enumerate(results[: len(node.outputs)]))
     return wanted if len(wanted) > 1 else output

@@ -120,7 +120,7 @@ def _per_sequence(
         row = None if bias is None else widened(bias[index if len(bias) > 1 else 0])[:, :length, :length]
         scale = node.attr("scale", 0.0) or q.shape[2] ** -0.5
         parts_of_sequence = (part[None, :, span] for part in (q, k, v))
-        attended(*parts_of_sequence, scale=scale, bias=row, out=y[None, :, span])
+        attended(*parts_of_sequence, scale=scale, mask=row, out=y[None, :, span])
     return y.swapaxes(0, 1).reshape(y.shape[1], -1)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from onnxgen.errors import KernelError
-from onnxgen.graph.cpu.attention import MASKED, attend, to_heads
+from onnxgen.graph.cpu.attention import to_heads
+from onnxgen.graph.cpu.attention_blocks import attended
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.indexing import checked_indices, copy_into, integers, scalar
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
@@ -63,15 +64,15 @@ def sparse_attention(node: NodeSpec) -> Kernel:
                 present[index][:, past : past + seq] = part[index]
             places, keys = np.arange(past, past + seq)[:, None], np.arange(total)[None]
             visible = seen[:, places // block, keys // block] & (keys <= places)  # [layouts, seq, keys]
-            bias = np.where(visible, np.float32(0), MASKED)[np.arange(heads) % len(seen)]
-            found = attend(
-                q[index],
-                widened(present_key[index][:, :total]),
-                widened(present_value[index][:, :total]),
+            rows = output[index].reshape(1, seq, heads, -1).swapaxes(1, 2)  # [1, heads, seq, v_head_dim]
+            attended(
+                q[None, index],
+                present_key[None, index, :, :total],
+                present_value[None, index, :, :total],
                 scale=node.attr("scale", 0.0) or head_dim**-0.5,
-                bias=bias,
+                mask=visible[None, np.arange(heads) % len(seen)],
+                out=rows,
             )
-            output[index] = found.output.swapaxes(0, 1).reshape(seq, -1)
 
     def run(query: np.ndarray, key: np.ndarray | None, *rest: np.ndarray) -> tuple[np.ndarray, ...]:
         past_key, past_value = rest[1], rest[2]

@@ -35,8 +35,11 @@ def main() -> None:
     setting = Setting(args.environments, args.models, args.threads, args.rounds, args.new_tokens, _say)
     machine = measure_machine(args.threads)
     found: dict[str, dict[str, Figures]] = {}
-    for model in args.model:
-        found[model] = measure_model(model, contenders, setting)
+    try:
+        for model in args.model:
+            measure_model(model, contenders, setting, found.setdefault(model, {}))
+    except KeyboardInterrupt:
+        _say("interrupted; the table has what was measured until now")
     peers = [contender.name for contender in contenders if contender.is_peer]
     tables = {
         model: model_table(

@@ -77,11 +77,16 @@ class Setting:
         return worker, worker.ask("load", model=str(path), threads=self.threads)
 
 
-def measure_model(model: str, contenders: Sequence[Contender], setting: Setting) -> dict[str, Figures]:
-    """Measure one model in all contenders that can run it; who cannot is named."""
-    able, figures = _able(model, contenders, setting)
+def measure_model(
+    model: str, contenders: Sequence[Contender], setting: Setting, figures: dict[str, Figures]
+) -> None:
+    """Measure one model in all contenders that can run it; who cannot is named.
+
+    ``figures``, by contender, grow while it runs, so that they are there when it is interrupted.
+    """
+    able = _able(model, contenders, setting, figures)
     if not able:
-        return {}
+        return
     _measure_loading(model, able, setting, figures)
     with ExitStack() as stack:
         workers = {contender.name: setting.load(contender, model, stack)[0] for contender in able}
@@ -91,15 +96,13 @@ def measure_model(model: str, contenders: Sequence[Contender], setting: Setting)
             _add_known(figures[name], {"rss_peak_mb": worker.ask("memory")["peak_mb"]}, 0.0)
         for task in PARALLEL:
             _measure_task(task, workers, setting, figures)
-    return figures
 
 
 def _able(
-    model: str, contenders: Sequence[Contender], setting: Setting
-) -> tuple[list[Contender], dict[str, Figures]]:
+    model: str, contenders: Sequence[Contender], setting: Setting, figures: dict[str, Figures]
+) -> list[Contender]:
     """Those that load the model. Its files are in the page cache then, and what is compiled once is compiled."""
     able: list[Contender] = []
-    figures: dict[str, Figures] = {}
     for contender in contenders:
         lacking = contender.lacks(setting.environments, setting.models, model)
         if lacking is None:
@@ -112,7 +115,7 @@ def _able(
                 lacking = f"it does not load {model}: {error}"
         if lacking is not None:
             setting.say(f"{contender.name} is left out: {lacking}")
-    return able, figures
+    return able
 
 
 def _measure_loading(

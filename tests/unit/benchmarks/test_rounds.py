@@ -31,8 +31,14 @@ def setting(tmp_path, said, monkeypatch):
     return rounds.Setting(tmp_path, tmp_path, threads=1, rounds=2, new_tokens=9, say=said.append)
 
 
+def _measured(model, contenders, setting):
+    figures = {}
+    rounds.measure_model(model, contenders, setting, figures)
+    return figures
+
+
 def test_figures_of_all_tasks(setting):
-    (found,) = rounds.measure_model("m", [FakeContender("a", "a")], setting).values()
+    (found,) = _measured("m", [FakeContender("a", "a")], setting).values()
     assert set(COLUMNS) - {"rss_load_mb", "rss_peak_mb"} <= set(found.medians) <= set(COLUMNS)
     assert found.medians["prefill.512"] == pytest.approx(100)
     assert found.medians["decode.1024"] == pytest.approx(20)
@@ -43,7 +49,7 @@ def test_figures_of_all_tasks(setting):
 
 def test_who_fails_in_a_task_sits_out(setting, said):
     weak = FakeContender("weak", "a", streams="raise MemoryError(len(prompts))")
-    found = rounds.measure_model("m", [FakeContender("strong", "a"), weak], setting)
+    found = _measured("m", [FakeContender("strong", "a"), weak], setting)
     assert "streams.16" in found["strong"].medians
     assert "prefill.128" in found["weak"].medians
     assert not any(task in found["weak"].medians for task in ("streams.4", "e2e.16"))
@@ -51,13 +57,13 @@ def test_who_fails_in_a_task_sits_out(setting, said):
 
 
 def test_who_lacks_something_is_named(setting, said, tmp_path):
-    assert rounds.measure_model("m", CONTENDERS, setting) == {}
+    assert _measured("m", CONTENDERS, setting) == {}
     assert "OpenVINO GenAI is left out: its environment (peers-openvino) is not there" in said
     assert "onnxgen is left out: m is not there in its form (onnxgen)" in said
 
 
 def test_who_does_not_load_is_named(setting, said):
-    assert rounds.measure_model("broken", [FakeContender("a", "broken")], setting) == {}
+    assert _measured("broken", [FakeContender("a", "broken")], setting) == {}
     assert said == ["a is left out: it does not load broken: ValueError: no model at all"]
 
 

@@ -79,11 +79,12 @@ class _Sequence:
 
 
 @contextmanager
-def open_folder(folder: Path, *, threads: int = 1) -> Generator[BackendRun]:
-    """Load a model folder into its backend."""
+def open_folder(folder: Path, *, threads: int = 1, backend: str = "ort") -> Generator[BackendRun]:
+    """Load a model folder into a backend."""
     spec = load_model_spec(folder)
-    backend = load_backend(spec.decoder, RuntimeConfig(threads=threads))
+    loaded = load_backend(spec.decoder, RuntimeConfig(backend=backend, threads=threads))
+
     try:
-        yield BackendRun(backend, spec.decoder.rope_switch_length)
+        yield BackendRun(loaded, spec.decoder.rope_switch_length)
     finally:
-        backend.close()
+        loaded.close()

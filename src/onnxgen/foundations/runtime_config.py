@@ -19,7 +19,7 @@ class RuntimeConfig:
     """Everything that configures a run, whatever the model.
 
     Attributes:
-        backend: Which backend executes the model: ``auto`` or a registered name (``ort``).
+        backend: Which backend executes the model: ``auto`` or a registered name (``native``, ``ort``).
         threads: Threads for one operator; None lets the backend decide (physical cores).
         inter_op_threads: Threads across operators; None lets the backend decide.
         spinning: Whether worker threads spin while they wait. Faster alone, unkind to neighbours.

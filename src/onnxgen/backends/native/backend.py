@@ -10,6 +10,7 @@ from onnxgen.backends.check import check_step
 from onnxgen.backends.native.cache import NativeCache
 from onnxgen.backends.native.prepared import Prepared, prepare
 from onnxgen.backends.native.running import StepRunner
+from onnxgen.backends.native.wishes import refuse_wishes, thread_count
 from onnxgen.errors import BackendError, CapabilityError, OnnxgenError, StateError, StepError
 from onnxgen.foundations.cpuinfo import default_threads
 from onnxgen.foundations.runtime_config import RuntimeConfig
@@ -30,13 +31,15 @@ class NativeBackend:
         block_size: Token positions of a cache block, a multiple of 16.
 
     Raises:
+        ConfigError: An option asks for what only another backend has.
         ModelFileError: A file of the model is missing or broken.
         CapabilityError: The graph needs what this backend cannot do; the message has every node, and why.
     """
 
     def __init__(self, model: DecoderModel, config: RuntimeConfig, *, block_size: int = BLOCK_SIZE) -> None:
+        refuse_wishes(model, config)
         prepared = prepare(model, config)
-        self._threads = config.threads or default_threads()
+        self._threads = thread_count(model, config, default_threads())
         self._limit_mb, self._block_size = config.memory_limit_mb, block_size
         self._switch_length = model.rope_switch_length
         self._layers = prepared.plan.caches

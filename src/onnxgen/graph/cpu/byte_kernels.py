@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from onnxgen.graph.cpu.isa import Isa, host_isa
 from onnxgen.graph.cpu.step.kernel import StepKernel, step_kernel
 
@@ -21,12 +23,13 @@ QUANTIZE = step_kernel(
 """Lay out float32 ``[rows, depth]`` as bytes that spread over its range."""
 
 _OPERANDS = (
-    *("left", "left_sums", "left_zeros", "left_zero_step", "rows", "depth"),
+    *("left", "left_sums", "left_zeros", "left_zero_step", "left_flip", "rows", "depth"),
     *("right", "right_sums", "right_zeros", "columns", "addend", "row_blocks", "y"),
 )
 _SCALES = ("row_scale", "row_scale_step", "column_scale")
 
 
+@cache
 def product(result: str, isa: Isa | None = None) -> StepKernel:
     """The product of two operands that are laid out.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -11,6 +10,8 @@ import numpy as np
 from onnxgen.graph.cpu import byte_kernels
 from onnxgen.graph.cpu.aligned_memory import aligned
 from onnxgen.graph.cpu.byte_layout import PANEL, SIGN, padded_depth
+from onnxgen.graph.cpu.placed import Placed, placed
+from onnxgen.graph.cpu.step.kernel import StepKernel
 from onnxgen.graph.cpu.step.node_calls import NodeCalls, workspace
 
 BYTES = frozenset({np.dtype(np.int8), np.dtype(np.uint8)})
@@ -37,9 +38,9 @@ class PackedBytes:
         columns: Its columns.
     """
 
-    tiles: np.ndarray
-    sums: np.ndarray
-    zeros: np.ndarray
+    tiles: Placed
+    sums: Placed
+    zeros: Placed
     depth: int
     columns: int
 
@@ -52,11 +53,26 @@ class PackedBytes:
         zeros[:] = -flip
         if zero_point is not None:
             zeros += zero_point.reshape(-1).astype(np.int32)
-        panels, source = -(-columns // PANEL), np.ascontiguousarray(matrix)
-        tiles, sums = aligned(panels * padded_depth(depth) * PANEL), np.empty(panels * PANEL, np.int32)
-        arguments = (source, depth, columns, flip, zeros, tiles, sums)
-        _packing().run([_words(arguments)], [panels], seconds=matrix.size / _BYTES_PER_S)
+        panels = -(-columns // PANEL)
+        source, zeros = placed(matrix), placed(zeros)
+        tiles = placed(aligned(panels * padded_depth(depth) * PANEL))
+        sums = placed(np.empty(panels * PANEL, np.int32))
+        arguments = (source.address, depth, columns, flip, zeros.address, tiles.address, sums.address)
+        _packing().run((arguments,), (panels,), seconds=matrix.size / _BYTES_PER_S)
         return cls(tiles, sums, zeros, depth, columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A left operand.
+
+    Attributes:
+        rows: int8 or uint8 ``[rows, depth]``.
+        zeros: int32 zero points: one for all, or one for each row.
+    """
+
+    rows: np.ndarray
+    zeros: Placed
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +84,13 @@ class Scales:
         columns: One for each column.
     """
 
-    rows: np.ndarray
-    columns: np.ndarray
+    rows: Placed
+    columns: Placed
+
+    @property
+    def words(self) -> tuple[int, int, int]:
+        """Arguments of kernels."""
+        return self.rows.address, _step(self.rows), self.columns.address
 
 
 class ByteProducts:
@@ -78,124 +99,101 @@ class ByteProducts:
     def __init__(self) -> None:
         self._calls: dict[str, NodeCalls] = {}
 
-    def totals(
-        self,
-        left: np.ndarray,
-        left_zeros: np.ndarray,
-        right: PackedBytes,
-        y: np.ndarray,
-        addend: np.ndarray | None = None,
-    ) -> None:
-        """``(left - left_zeros) @ right + addend`` in int32, which wraps around.
-
-        Args:
-            left: int8 or uint8 ``[rows, depth]``.
-            left_zeros: Its zero point: one for all, or one for each row.
-            right: The right operand.
-            y: int32 ``[rows, columns]``, C-contiguous.
-            addend: int32 ``[columns]``.
-        """
-        self._multiply("totals", left, left_zeros, right, y, addend, ())
+    def totals(self, left: Left, right: PackedBytes, y: np.ndarray) -> None:
+        """``(left - zeros) @ right`` into int32 ``y [rows, columns]`` (C-contiguous), which wraps around."""
+        self._multiply("totals", left, right, y, None, ())
 
     def floats(
         self,
-        left: np.ndarray,
-        left_zeros: np.ndarray,
+        left: Left,
         right: PackedBytes,
         y: np.ndarray,
         *,
         scales: Scales,
-        bias: np.ndarray | None = None,
-        addend: np.ndarray | None = None,
+        bias: Placed | None = None,
+        addend: Placed | None = None,
     ) -> None:
-        """The totals times both scales, plus a float32 bias ``[columns]``, into float32 ``y``."""
-        step = 4 if scales.rows.size > 1 else 0
-        self._multiply(
-            "floats", left, left_zeros, right, y, addend, (scales.rows, step, scales.columns, bias)
-        )
+        """The totals, plus an int32 ``[columns]``, times both scales, plus a float32 ``[columns]``, into float32 ``y``."""
+        self._multiply("floats", left, right, y, addend, (*scales.words, _address(bias)))
 
     def requantized(
         self,
-        left: np.ndarray,
-        left_zeros: np.ndarray,
+        left: Left,
         right: PackedBytes,
         y: np.ndarray,
         *,
         scales: Scales,
-        y_scale: np.ndarray,
-        y_zero: np.ndarray,
-        addend: np.ndarray | None = None,
+        y_scale: Placed,
+        y_zero: Placed,
+        addend: Placed | None = None,
     ) -> None:
-        """The totals times both scales, quantized by ``y_scale`` (float32) and ``y_zero`` into int8 or uint8 ``y``."""
-        step, low = 4 if scales.rows.size > 1 else 0, -SIGN if y.dtype == np.int8 else 0
-        ends = (scales.rows, step, scales.columns, y_scale, y_zero.astype(np.int32), low)
-        self._multiply("bytes", left, left_zeros, right, y, addend, ends)
+        """The totals, plus an int32 ``[columns]``, times both scales, quantized by a float32 and an int32 into int8 or uint8 ``y``."""
+        low = -SIGN if y.dtype == np.int8 else 0
+        self._multiply("bytes", left, right, y, addend, (*scales.words, y_scale.address, y_zero.address, low))
 
     def dynamic(
-        self,
-        left: np.ndarray,
-        right: PackedBytes,
-        y: np.ndarray,
-        *,
-        column_scales: np.ndarray,
-        bias: np.ndarray | None,
+        self, left: np.ndarray, right: PackedBytes, y: np.ndarray, *, columns: Placed, bias: Placed | None
     ) -> None:
         """float32 ``left [rows, depth]``, quantized to uint8 by its range, times ``right``, scaled, plus a bias."""
         rows, depth = left.shape
-        source = np.ascontiguousarray(left)
+        source = placed(left)
         ranges = max(1, -(-left.size // _FLOATS_OF_A_PART))
-        sizes = (8 * ranges, rows * padded_depth(depth), 4 * rows, 4, 4)
-        range_at, bytes_at, sums_at, scale_at, zero_at = workspace().addresses(*sizes)
+        range_at, bytes_at, sums_at, scale_at, zero_at = workspace().addresses(
+            8 * ranges, rows * padded_depth(depth), 4 * rows, 4, 4
+        )
         blocks, parts, seconds = _division(rows, depth, right.columns)
-        found = (source, left.size, range_at, ranges)
-        quantized = (source, rows, depth, range_at, ranges, bytes_at, sums_at, scale_at, zero_at)
+        found = source.address, left.size, range_at, ranges
+        quantized = source.address, rows, depth, range_at, ranges, bytes_at, sums_at, scale_at, zero_at
         product = (
-            *(bytes_at, sums_at, zero_at, 0, rows, depth),
-            *(right.tiles, right.sums, right.zeros, right.columns, 0, blocks, y),
-            *(scale_at, 0, column_scales, bias),
+            *(bytes_at, sums_at, zero_at, 0, 0, rows, depth, right.tiles.address, right.sums.address),
+            *(right.zeros.address, right.columns, 0, blocks, y.ctypes.data),
+            *(scale_at, 0, columns.address, _address(bias)),
         )
-        calls = self._calls_of(
-            "dynamic", byte_kernels.VALUE_RANGE, byte_kernels.QUANTIZE, byte_kernels.product("floats")
-        )
-        calls.run(
-            [_words(found), _words(quantized), _words(product)],
-            [ranges, min(rows, ranges), parts],
+        kernels = byte_kernels.VALUE_RANGE, byte_kernels.QUANTIZE, byte_kernels.product("floats")
+        self._calls_of("dynamic", kernels).run(
+            (found, quantized, product),
+            (ranges, min(rows, ranges), parts),
             seconds=seconds + left.size / _FLOATS_PER_S,
         )
 
     def _multiply(
         self,
         result: str,
-        left: np.ndarray,
-        left_zeros: np.ndarray,
+        left: Left,
         right: PackedBytes,
         y: np.ndarray,
-        addend: np.ndarray | None,
-        ends: tuple[np.ndarray | int | None, ...],
+        addend: Placed | None,
+        ends: tuple[int, ...],
     ) -> None:
-        rows, depth = left.shape
-        source = np.ascontiguousarray(left)
-        flip = SIGN if left.dtype == np.int8 else 0
-        zeros = left_zeros.reshape(-1).astype(np.int32) + flip
+        rows, depth = left.rows.shape
+        source = placed(left.rows)
+        flip = SIGN if left.rows.dtype == np.int8 else 0
         bytes_at, sums_at = workspace().addresses(rows * padded_depth(depth), 4 * rows)
         blocks, parts, seconds = _division(rows, depth, right.columns)
-        arranged = (source, rows, depth, flip, bytes_at, sums_at)
         product = (
-            *(bytes_at, sums_at, zeros, 4 if zeros.size > 1 else 0, rows, depth),
-            *(right.tiles, right.sums, right.zeros, right.columns, addend, blocks, y),
-            *ends,
+            *(bytes_at, sums_at, left.zeros.address, _step(left.zeros), flip, rows, depth),
+            *(right.tiles.address, right.sums.address, right.zeros.address, right.columns),
+            *(_address(addend), blocks, y.ctypes.data, *ends),
         )
-        calls = self._calls_of(result, byte_kernels.ARRANGE, byte_kernels.product(result))
-        calls.run(
-            [_words(arranged), _words(product)],
-            [min(rows, max(1, left.size // _FLOATS_OF_A_PART)), parts],
+        self._calls_of(result, (byte_kernels.ARRANGE, byte_kernels.product(result))).run(
+            ((source.address, rows, depth, flip, bytes_at, sums_at), product),
+            (min(rows, max(1, left.rows.size // _FLOATS_OF_A_PART)), parts),
             seconds=seconds,
         )
 
-    def _calls_of(self, name: str, *kernels: byte_kernels.StepKernel) -> NodeCalls:
+    def _calls_of(self, name: str, kernels: tuple[StepKernel, ...]) -> NodeCalls:
         if name not in self._calls:
             self._calls[name] = NodeCalls(*kernels)
         return self._calls[name]
+
+
+def _step(parameter: Placed) -> int:
+    """Bytes from one row's parameter to the next one's."""
+    return 4 if parameter.array.size > 1 else 0
+
+
+def _address(parameter: Placed | None) -> int:
+    return 0 if parameter is None else parameter.address
 
 
 def _division(rows: int, depth: int, columns: int) -> tuple[int, int, float]:
@@ -203,13 +201,6 @@ def _division(rows: int, depth: int, columns: int) -> tuple[int, int, float]:
     blocks, panels = -(-rows // _BLOCK_ROWS), -(-columns // PANEL)
     operations, read = 2 * rows * depth * columns, depth * columns
     return blocks, blocks * panels, max(operations / _OPERATIONS_PER_S, read / 30e9)
-
-
-def _words(values: Sequence[np.ndarray | int | None]) -> list[int]:
-    """Arguments of a kernel: arrays by their addresses, None as 0."""
-    return [
-        value if isinstance(value, int) else 0 if value is None else value.ctypes.data for value in values
-    ]
 
 
 @cache

@@ -10,7 +10,8 @@ from onnxgen.foundations.cpuinfo import detect_cpu
 from onnxgen.graph.cpu import byte_kernels
 from onnxgen.graph.cpu.byte_layout import PANEL, padded_depth
 from onnxgen.graph.cpu.isa import Isa
-from onnxgen.graph.cpu.packed_bytes import ByteProducts, PackedBytes, Scales
+from onnxgen.graph.cpu.packed_bytes import ByteProducts, Left, PackedBytes, Scales
+from onnxgen.graph.cpu.placed import placed
 from onnxgen.graph.cpu.quantization import dynamic_parameters, quantize
 from onnxgen.graph.cpu.step.running import run_parts
 
@@ -36,7 +37,7 @@ def test_totals_are_exact_for_both_signs_and_any_zero_points(left, right, rows):
     a, b = _bytes(rng, left, rows, depth), _bytes(rng, right, depth, columns)
     a_zeros, b_zeros = _bytes(rng, left, rows), _bytes(rng, right, columns)
     y = np.empty((rows, columns), np.int32)
-    ByteProducts().totals(a, a_zeros, PackedBytes.of(b, b_zeros), y)
+    ByteProducts().totals(Left(a, placed(a_zeros.astype(np.int32))), PackedBytes.of(b, b_zeros), y)
     np.testing.assert_array_equal(y, _wide(a, a_zeros[:, None]) @ _wide(b, b_zeros))
 
 
@@ -45,7 +46,7 @@ def test_the_farthest_bytes_do_not_saturate():
     for left, right in ((255, -128), (255, 127), (0, -128)):
         a, b = np.full((7, depth), left, np.uint8), np.full((depth, 65), right, np.int8)
         y = np.empty((7, 65), np.int32)
-        ByteProducts().totals(a, ZERO, PackedBytes.of(b, None), y)
+        ByteProducts().totals(Left(a, placed(ZERO)), PackedBytes.of(b, None), y)
         assert (y == depth * left * right).all()
 
 
@@ -68,11 +69,12 @@ def test_parts_and_instruction_sets_do_not_change_totals(isa):
             left_sums=sums.ctypes.data,
             left_zeros=ZERO.ctypes.data,
             left_zero_step=0,
+            left_flip=0,
             rows=rows,
             depth=depth,
-            right=right.tiles.ctypes.data,
-            right_sums=right.sums.ctypes.data,
-            right_zeros=right.zeros.ctypes.data,
+            right=right.tiles.address,
+            right_sums=right.sums.address,
+            right_zeros=right.zeros.address,
             columns=columns,
             addend=0,
             row_blocks=blocks,
@@ -84,13 +86,20 @@ def test_parts_and_instruction_sets_do_not_change_totals(isa):
 def test_rows_and_columns_have_scales():
     rng = fresh_rng()
     a, b = _bytes(rng, np.int8, 9, 33), _bytes(rng, np.uint8, 33, 70)
-    zero, addend = np.array([3], np.int8), rng.integers(-999, 999, 70).astype(np.int32)
-    scales = Scales(rng.random(9).astype(np.float32), rng.random(70).astype(np.float32))
+    zero, addend = np.array([3], np.int32), rng.integers(-999, 999, 70).astype(np.int32)
+    rows, columns = rng.random(9).astype(np.float32), rng.random(70).astype(np.float32)
     bias, y = rng.standard_normal(70).astype(np.float32), np.empty((9, 70), np.float32)
     right = PackedBytes.of(b, np.array(200, np.uint8))
-    ByteProducts().floats(a, zero, right, y, scales=scales, bias=bias, addend=addend)
+    ByteProducts().floats(
+        Left(a, placed(zero)),
+        right,
+        y,
+        scales=Scales(placed(rows), placed(columns)),
+        bias=placed(bias),
+        addend=placed(addend),
+    )
     totals = _wide(a, zero) @ _wide(b, np.array(200)) + addend
-    want = totals * scales.rows[:, None].astype(np.float64) * scales.columns + bias
+    want = totals * rows[:, None].astype(np.float64) * columns + bias
     np.testing.assert_allclose(y, want, rtol=1e-6, atol=1e-3)
 
 
@@ -98,9 +107,13 @@ def test_rows_and_columns_have_scales():
 def test_results_are_rounded_to_even_and_saturate(dtype):
     a, b = np.arange(0, 12, dtype=np.uint8)[:, None], np.array([[1, -1, 100]], np.int8)
     y = np.empty((12, 3), dtype)
-    scales, zero = Scales(np.ones(1, np.float32), np.ones(3, np.float32)), np.array(10, dtype)
     ByteProducts().requantized(
-        a, ZERO, PackedBytes.of(b, None), y, scales=scales, y_scale=np.full(1, 2, np.float32), y_zero=zero
+        Left(a, placed(ZERO)),
+        PackedBytes.of(b, None),
+        y,
+        scales=Scales(placed(np.ones(1, np.float32)), placed(np.ones(3, np.float32))),
+        y_scale=placed(np.full(1, 2, np.float32)),
+        y_zero=placed(np.full(1, 10, np.int32)),
     )
     info = np.iinfo(dtype)
     want = np.clip(np.rint(a.astype(int) @ b.astype(int) / 2) + 10, info.min, info.max)
@@ -124,7 +137,7 @@ def test_floats_are_quantized_by_their_range(x):
     b = _bytes(rng, np.int8, x.shape[1], 20)
     column_scales = rng.random(20).astype(np.float32)
     y = np.empty((len(x), 20), np.float32)
-    ByteProducts().dynamic(x, PackedBytes.of(b, None), y, column_scales=column_scales, bias=None)
+    ByteProducts().dynamic(x, PackedBytes.of(b, None), y, columns=placed(column_scales), bias=None)
     with np.errstate(all="ignore"):
         scale, zero = dynamic_parameters(x)
         q = quantize(x, scale, zero, np.dtype(np.uint8))

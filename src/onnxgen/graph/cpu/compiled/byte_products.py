@@ -34,7 +34,7 @@ def product(*, isa: Isa, result: str) -> Kernel:
     """``left @ right``; parts are any split of the panels of columns, each for each of the ``row_blocks``.
 
     Arguments of all: both operands with their sums and zero points, and the int32 ``addend`` of each column (address 0:
-    none), which belongs to the totals. A step of 0 bytes from row to row says that one value holds for all.
+    none), which belongs to the totals. The bytes of the left operand were moved by ``left_flip``. A step of 0 bytes from row to row says that one value holds for all.
 
         totals   ``y`` int32
         floats   ``y`` float32: totals * (row_scale * column_scale) + bias (address 0: none)
@@ -51,10 +51,10 @@ def product(*, isa: Isa, result: str) -> Kernel:
     most, width = shape.rows, shape.vectors * LANES
 
     def multiply_bytes(row: int, step: int, scratch: int, part: int, parts: int) -> None:
-        left, left_zeros, zero_step = word(row, 1), word(row, 3), word(row, 4)
-        rows, depth, right, columns = word(row, 5), word(row, 6), word(row, 7), word(row, 10)
+        left, left_zeros, zero_step, flip = word(row, 1), word(row, 3), word(row, 4), word(row, 5)
+        rows, depth, right, columns = word(row, 6), word(row, 7), word(row, 8), word(row, 11)
         padded, panels = padded_bytes(depth), (columns + PANEL - 1) // PANEL
-        blocks = word(row, 12)
+        blocks = word(row, 13)
         left_sums, totals = ints32(word(row, 2), rows), ints32(scratch, most * PANEL)
         for unit in range(share(panels * blocks, part, parts), share(panels * blocks, part + 1, parts)):
             panel, block = unit // blocks, unit % blocks
@@ -62,7 +62,7 @@ def product(*, isa: Isa, result: str) -> Kernel:
             tiles = (last_row - first_row + most - 1) // most
             first = panel * PANEL
             count = min(PANEL, columns - first)
-            sums, zeros = ints32(word(row, 8) + 4 * first, count), ints32(word(row, 9) + 4 * first, count)
+            sums, zeros = ints32(word(row, 9) + 4 * first, count), ints32(word(row, 10) + 4 * first, count)
             for tile in range(tiles):
                 start = first_row + share(last_row - first_row, tile, tiles)
                 stop = first_row + share(last_row - first_row, tile + 1, tiles)
@@ -78,11 +78,11 @@ def product(*, isa: Isa, result: str) -> Kernel:
                     )
                 for r in range(start, stop):
                     line = totals[(r - start) * PANEL : (r - start) * PANEL + count]
-                    zero, total = ints32(left_zeros + zero_step * r, 1)[0], left_sums[r]
+                    zero, total = ints32(left_zeros + zero_step * r, 1)[0] + flip, left_sums[r]
                     for j in range(count):
                         line[j] = line[j] - zero * sums[j] - zeros[j] * total
-                    if word(row, 11) != 0:
-                        addend = ints32(word(row, 11) + 4 * first, count)
+                    if word(row, 12) != 0:
+                        addend = ints32(word(row, 12) + 4 * first, count)
                         for j in range(count):
                             line[j] += addend[j]
                     write(row, line, r, first, columns, count)
@@ -123,29 +123,29 @@ def _tiles(isa: Isa, shape: TileShape) -> Callable[..., None]:
 
 @inline
 def _write_totals(row: int, totals: Any, r: int, first: int, columns: int, count: int) -> None:
-    y = ints32(word(row, 13) + 4 * (r * columns + first), count)
+    y = ints32(word(row, 14) + 4 * (r * columns + first), count)
     for j in range(count):
         y[j] = totals[j]
 
 
 @inline
 def _write_floats(row: int, totals: Any, r: int, first: int, columns: int, count: int) -> None:
-    y = floats(word(row, 13) + 4 * (r * columns + first), count)
-    scale, scales = floats(word(row, 14) + word(row, 15) * r, 1)[0], floats(word(row, 16) + 4 * first, count)
+    y = floats(word(row, 14) + 4 * (r * columns + first), count)
+    scale, scales = floats(word(row, 15) + word(row, 16) * r, 1)[0], floats(word(row, 17) + 4 * first, count)
     for j in range(count):
         y[j] = np.float32(totals[j]) * (scale * scales[j])
-    if word(row, 17) != 0:
-        bias = floats(word(row, 17) + 4 * first, count)
+    if word(row, 18) != 0:
+        bias = floats(word(row, 18) + 4 * first, count)
         for j in range(count):
             y[j] += bias[j]
 
 
 @inline
 def _write_bytes(row: int, totals: Any, r: int, first: int, columns: int, count: int) -> None:
-    y = bytes8(word(row, 13) + r * columns + first, count)
-    scale, scales = floats(word(row, 14) + word(row, 15) * r, 1)[0], floats(word(row, 16) + 4 * first, count)
-    y_scale, y_zero = floats(word(row, 17), 1)[0], np.float32(ints32(word(row, 18), 1)[0])
-    low = np.float32(word(row, 19))
+    y = bytes8(word(row, 14) + r * columns + first, count)
+    scale, scales = floats(word(row, 15) + word(row, 16) * r, 1)[0], floats(word(row, 17) + 4 * first, count)
+    y_scale, y_zero = floats(word(row, 18), 1)[0], np.float32(ints32(word(row, 19), 1)[0])
+    low = np.float32(word(row, 20))
     high = low + np.float32(255)
     for j in range(count):
         value = np.rint(np.float32(totals[j]) * (scale * scales[j] / y_scale)) + y_zero

@@ -28,7 +28,6 @@ from onnxgen.graph.cpu.compiled.vectors import (
     dot_bytes,
     every,
     load,
-    prefetch,
     splat,
     store,
 )
@@ -36,9 +35,6 @@ from onnxgen.graph.cpu.isa import Isa
 
 _UNROLLED = 2
 """Steps in one turn of the loop; depths are padded to as many."""
-
-_AHEAD_BYTES = 2048
-"""How far ahead of a single row the panel is asked for: memory is what it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +93,6 @@ def _generate(
         at = b.add(step, I64(turn))
         columns_at = b.add(panel, b.mul(at, I64(STEP * PANEL)))
         columns = [load(b, b.add(columns_at, I64(VECTOR_BYTES * v)), BYTES) for v in range(vectors)]
-        if rows == 1:
-            for vector in range(vectors):
-                prefetch(b, b.add(columns_at, I64(_AHEAD_BYTES + VECTOR_BYTES * vector)))
         for row in range(rows):
             place = b.add(starts[row], b.mul(at, I64(STEP)))
             four = b.load(b.inttoptr(place, I32.as_pointer()), align=1)

@@ -14,7 +14,6 @@ from onnxgen.graph.cpu.quantized_product import (
     as_rows,
     both_scales,
     of_columns,
-    of_rows,
 )
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.ep.kernel import Kernel
@@ -56,7 +55,7 @@ def matmul_integer(node: NodeSpec) -> Kernel:
         a_zero_point: np.ndarray | None = None,
         b_zero_point: np.ndarray | None = None,
     ) -> np.ndarray:
-        return product(a, b, a_zero_point, b_zero_point, y=y)
+        return product(a, b, a_zero_point, b_zero_point, y, a_zero_index=2)
 
     return _kernel(compute)
 
@@ -82,13 +81,12 @@ def qlinear_matmul(node: NodeSpec) -> Kernel:
             products, right = tiled
             y = _empty(y, a, right.columns, y_zero_point.dtype)
             products.requantized(
-                as_rows(a),
-                of_rows(a_zero_point, a),
+                product.left(a, 2, a_zero_point),
                 right,
                 as_rows(y),
-                scales=Scales(of_rows(a_scale, a).astype(np.float32), of_columns(b_scale, right.columns)),
-                y_scale=y_scale.astype(np.float32),
-                y_zero=y_zero_point,
+                scales=product.scales(a, (1, a_scale), right, (4, b_scale)),
+                y_scale=product.parameter(6, y_scale, lambda scale: scale.astype(np.float32)),
+                y_zero=product.parameter(7, y_zero_point, lambda zero: zero.astype(np.int32)),
             )
             return y
         scale = both_scales(a_scale, b_scale) / y_scale.astype(np.float32)
@@ -122,12 +120,11 @@ def matmul_integer_to_float(node: NodeSpec) -> Kernel:
         products, right = tiled
         result = _empty(y if a_scale.dtype == np.float32 else None, a, right.columns, np.float32)
         products.floats(
-            as_rows(a),
-            of_rows(a_zero_point, a),
+            product.left(a, 4, a_zero_point),
             right,
             as_rows(result),
-            scales=Scales(of_rows(a_scale, a).astype(np.float32), of_columns(b_scale, right.columns)),
-            bias=None if bias is None else of_columns(bias, right.columns),
+            scales=product.scales(a, (2, a_scale), right, (3, b_scale)),
+            bias=product.by_column(6, bias, right.columns),
         )
         return result.astype(a_scale.dtype, copy=False)
 
@@ -155,8 +152,8 @@ def dynamic_quantize_matmul(node: NodeSpec) -> Kernel:
                 as_rows(a),
                 right,
                 as_rows(y),
-                column_scales=of_columns(b_scale, right.columns),
-                bias=None if bias is None else of_columns(bias, right.columns),
+                columns=product.parameter(2, b_scale, lambda scale: of_columns(scale, right.columns)),
+                bias=product.by_column(4, bias, right.columns),
             )
             return y
         a_scale, a_zero_point = dynamic_parameters(a)
@@ -186,27 +183,35 @@ def qgemm(node: NodeSpec) -> Kernel:
         y_scale: np.ndarray | None = None,
         y_zero_point: np.ndarray | None = None,
     ) -> np.ndarray:
-        left, row_scale = a.T if trans_a else a, alpha * a_scale.reshape(1)
+        left = a.T if trans_a else a
         tiled = product.tiled(left, b, b_zero_point)
         if tiled is None or (c is not None and c.size != 1 and c.shape[:-1] not in ((), (1,))):
             sums = product(left, b, a_zero_point.reshape(()), b_zero_point)
-            sums, scale = sums if c is None else sums + c, row_scale * b_scale
+            sums, scale = sums if c is None else sums + c, alpha * a_scale.reshape(1) * b_scale
             if y_scale is None or y_zero_point is None:
                 return (sums * scale).astype(np.float32)
             scale = scale / y_scale.reshape(())
             return requantize(sums.astype(np.float32), scale, y_zero_point.reshape(()), y_zero_point.dtype)
         products, right = tiled
-        operands = left, of_rows(a_zero_point, left), right
-        scales = Scales(row_scale, of_columns(b_scale, right.columns))
-        addend = None if c is None else of_columns(c, right.columns, np.int32)
+        operands = product.left(left, 2, a_zero_point), right
+        scales = Scales(
+            product.parameter(1, a_scale, lambda scale: alpha * scale.reshape(1)),
+            product.parameter(4, b_scale, lambda scale: of_columns(scale, right.columns)),
+        )
+        addend = product.by_column(6, c, right.columns, np.int32)
         if y_scale is None or y_zero_point is None:
             y = _empty(y, left, right.columns, np.float32)
             products.floats(*operands, y, scales=scales, addend=addend)
-        else:
-            y = _empty(y, left, right.columns, y_zero_point.dtype)
-            products.requantized(
-                *operands, y, scales=scales, y_scale=y_scale, y_zero=y_zero_point, addend=addend
-            )
+            return y
+        y = _empty(y, left, right.columns, y_zero_point.dtype)
+        products.requantized(
+            *operands,
+            y,
+            scales=scales,
+            y_scale=product.parameter(7, y_scale, lambda scale: scale.astype(np.float32)),
+            y_zero=product.parameter(8, y_zero_point, lambda zero: zero.astype(np.int32)),
+            addend=addend,
+        )
         return y
 
     return _kernel(compute)

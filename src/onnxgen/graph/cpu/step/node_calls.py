@@ -93,16 +93,19 @@ class Workspace:
         self._scratch = aligned(SCRATCH_BYTES)
         self.scratch_address = self._scratch.ctypes.data
         self._memory = aligned(LINE_BYTES)
+        self._start = self._memory.ctypes.data
 
     def addresses(self, *sizes: int) -> list[int]:
         """Places of so many bytes, each on cache lines of its own; what lies there is anything, until the next call."""
-        offsets = [0]
+        place, places = self._start, list[int]()
         for size in sizes:
-            offsets.append(offsets[-1] + -(-size // LINE_BYTES) * LINE_BYTES)
-        if offsets[-1] > self._memory.nbytes:
-            self._memory = aligned(offsets[-1])
-        start = self._memory.ctypes.data
-        return [start + offset for offset in offsets[:-1]]
+            places.append(place)
+            place += -(-size // LINE_BYTES) * LINE_BYTES
+        if place > self._start + self._memory.nbytes:
+            self._memory = aligned(place - self._start)
+            self._start = self._memory.ctypes.data
+            return self.addresses(*sizes)
+        return places
 
 
 class _Workspaces(threading.local):

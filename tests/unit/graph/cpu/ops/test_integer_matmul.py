@@ -109,3 +109,36 @@ def test_gemm(transposed, quantized, columns):
     got, want = run_cpu("QGemm", *args, **options), run_ort("QGemm", *args, **options)
     assert_same(got.astype(np.float64), want.astype(np.float64), rtol=1e-4, atol=1 if quantized else 1e-4)
     assert got.dtype == want.dtype
+
+
+@pytest.mark.parametrize("trans", [(0, 0), (1, 0), (0, 1), (1, 1)])
+@pytest.mark.parametrize("c_shape", [None, (), (4,), (1, 4), (5, 4), (5, 1)])
+@pytest.mark.parametrize("requantized", [False, True])
+def test_gemm_of_bytes(trans, c_shape, requantized):
+    rng = fresh_rng()
+    a = _integers(rng, np.uint8, *((30, 5) if trans[0] else (5, 30)))
+    b = _integers(rng, np.int8, *((4, 30) if trans[1] else (30, 4)))
+    c = None if c_shape is None else np.asarray(rng.integers(-99, 99, c_shape), np.int32)
+    scale, zero = np.array(0.02, np.float32), np.array(120, np.uint8)
+    b_scale = rng.random(4).astype(np.float32) * 0.1
+    args = (a, scale, zero, b, b_scale, np.zeros(4, np.int8), c)
+    args += (np.array(0.5, np.float32), np.array(9, np.uint8)) if requantized else ()
+    options = {"domain": "com.microsoft", "alpha": 0.5, "transA": trans[0], "transB": trans[1]}
+    sums = _int64(a.T if trans[0] else a, zero) @ (b.T if trans[1] else b).astype(np.int64)
+    want = 0.5 * 0.02 * (sums + (0 if c is None else c)) * b_scale.astype(np.float64)
+    for constants in ((), (1, 2, 3, 4, 5)):
+        got = run_cpu("QGemm", *args, constants=constants, **options)
+        if requantized:
+            assert np.abs(got - np.clip(want / 0.5 + 9, 0, 255)).max() <= 0.501
+        else:
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 9])
+def test_dynamically_quantized_products(rows):
+    rng = fresh_rng()
+    a, b = rng.standard_normal((2, rows, 37)).astype(np.float32), _integers(rng, np.uint8, 37, 70)
+    args = (a, b, rng.random(70).astype(np.float32), _integers(rng, np.uint8, 70), rng.standard_normal(70).astype(np.float32))  # fmt: skip
+    options = {"domain": "com.microsoft", "constants": (1, 2, 3, 4)}
+    got = run_cpu("DynamicQuantizeMatMul", *args, **options)
+    assert_same(got, run_ort("DynamicQuantizeMatMul", *args, **options), rtol=1e-4, atol=1e-2)

@@ -118,6 +118,8 @@ def _profile(
     task = next((task for task in tasks if task.kind == kind), None)
     if task is None or not isinstance(backend, ProfiledBackend):
         return None
+    with Answers(backend, [[0]], 1, chunk_tokens=1) as small:
+        backend.profile(small.read_prompts)  # loads, or compiles, what only profiles need
     prompts = task.prompts(vocab_size)
     with Answers(backend, prompts, task.new_tokens, chunk_tokens=chunk_tokens) as answers:
         if kind == "prefill":

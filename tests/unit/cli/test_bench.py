@@ -108,7 +108,7 @@ def test_a_profile_becomes_a_table_and_a_share(bench, monkeypatch):
 
     monkeypatch.setattr(bench_run, "load_backend", load_profiled)
     assert json.loads(bench(*FEW, "--json").stdout)["overhead_share"] == 0.25
-    assert lengths == [7, 1, 1]
+    assert lengths == [1, 7, 1, 1, 1]  # a small one before each
     text = bench(*FEW).stdout
     assert "time of decode steps  calls  ms       share" in text
     assert "product               30     1250.00  62.5%" in text

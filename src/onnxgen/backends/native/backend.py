@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+from collections.abc import Callable
 
 from onnxgen.backends.base import Capabilities, DecoderModel, KVCache, Step, StepOutput
 from onnxgen.backends.check import check_step
 from onnxgen.backends.native.cache import NativeCache
 from onnxgen.backends.native.prepared import Prepared, prepare
+from onnxgen.backends.native.profiling import StepProfiler
 from onnxgen.backends.native.running import StepRunner
 from onnxgen.backends.native.wishes import refuse_wishes, thread_count
+from onnxgen.backends.profile import StepProfile
 from onnxgen.errors import BackendError, CapabilityError, OnnxgenError, StateError, StepError
 from onnxgen.foundations.cpuinfo import default_threads
 from onnxgen.foundations.runtime_config import RuntimeConfig
@@ -102,6 +106,7 @@ class NativeBackend:
             StateError: The backend or the cache was closed.
         """
         with self._lock:
+            started = time.perf_counter()
             runner = self._loaded()
             if not isinstance(cache, NativeCache) or cache.owner is not self:
                 raise StepError("the cache was made by another backend")
@@ -119,7 +124,23 @@ class NativeBackend:
             except Exception as cause:
                 raise BackendError(f"a step of {step.num_tokens} tokens failed: {cause}") from cause
             cache.end(step, switch_length=self._switch_length)
+            if runner.profiler is not None:
+                runner.profiler.add_step(time.perf_counter() - started)
             return StepOutput(logits, hidden if step.want_hidden_states else None)
+
+    def profile(self, run: Callable[[], object]) -> StepProfile:
+        """Call ``run``, which executes steps, and say where their time went; see `ProfiledBackend`.
+
+        Raises:
+            StateError: The backend was closed.
+        """
+        runner, profiler = self._loaded(), StepProfiler()
+        runner.profiler = profiler
+        try:
+            run()
+        finally:
+            runner.profiler = None
+        return profiler.result()
 
     def close(self) -> None:
         """Release the model. Calling it twice is harmless."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from onnxgen.backends.native.plan import Call, Family, StepPlan
+from onnxgen.backends.native.table_builder import TableBuilder
 from onnxgen.graph.cpu.aligned_memory import aligned
 from onnxgen.graph.cpu.paged_attention import PagedAttention, Rotation
-
-if TYPE_CHECKING:
-    from onnxgen.backends.native.bind import Binding
 
 _SPLIT_KEYS = 256
 _SPLITS_AT_ONCE = 4
@@ -40,46 +36,46 @@ class AttentionMemory:
         self._items: dict[tuple[float, ...], np.ndarray] = {}
         self._pages: list[tuple[int, int]] = []
 
-    def bind(self, binding: Binding, call: Call) -> None:
+    def bind(self, builder: TableBuilder, call: Call) -> None:
         """Append the rows of one call: the work items where a window is new, keys and values, attention."""
         kind = attention_of(call)
-        items = self._planned(binding, call, kind)
+        items = self._planned(builder, call, kind)
         query, y = call.reads["query"], call.writes["y"]
         parts = self._threads * _PARTS_PER_THREAD
         shared = {
             "queries": self._queries.ctypes.data, "query_scales": self._scales.ctypes.data, "pages": 0,
             "block_bytes": 0,
         }  # fmt: skip
-        row = binding.add(
+        row = builder.add(
             kind.write_kernel(), call, lambda shape: min(shape.tokens * kind.kv_heads, parts),
-            rows=binding.arena.address(query) - 4 * query.offset, row_bytes=binding.arena.stride(query),
+            rows=builder.arena.address(query) - 4 * query.offset, row_bytes=builder.arena.stride(query),
             query_column=query.offset, key_column=call.reads["key"].offset,
             value_column=call.reads["value"].offset,
-            query_norm=binding.vector(call, "query_norm"), key_norm=binding.vector(call, "key_norm"),
-            epsilon=call.real("epsilon"), cos=binding.vector(call, "cos"), sin=binding.vector(call, "sin"),
+            query_norm=builder.vector(call, "query_norm"), key_norm=builder.vector(call, "key_norm"),
+            epsilon=call.real("epsilon"), cos=builder.vector(call, "cos"), sin=builder.vector(call, "sin"),
             **shared, **kind.write_constants(),
         )  # fmt: skip
         self._pages.append((row, call.number("cache")))
-        row = binding.add(
-            kind.attend_kernel(), call, parts, out=y, out_stride=binding.arena.stride(y),
-            sinks=binding.vector(call, "sinks"), items=items.ctypes.data,
+        row = builder.add(
+            kind.attend_kernel(), call, parts, out=y, out_stride=builder.arena.stride(y),
+            sinks=builder.vector(call, "sinks"), items=items.ctypes.data,
             partials=self._partials.ctypes.data, **shared, **kind.attend_constants(),
         )  # fmt: skip
         self._pages.append((row, call.number("cache")))
 
-    def use(self, binding: Binding, layers: list[int], block_bytes: int) -> None:
+    def use(self, builder: TableBuilder, layers: list[int], block_bytes: int) -> None:
         """Let the rows read and write a cache: addresses of its layers, and bytes from block to block."""
         for row, layer in self._pages:
-            binding.table.set(row, "pages", layers[layer])
-            binding.table.set(row, "block_bytes", block_bytes)
+            builder.table.set(row, "pages", layers[layer])
+            builder.table.set(row, "block_bytes", block_bytes)
 
-    def _planned(self, binding: Binding, call: Call, kind: PagedAttention) -> np.ndarray:
+    def _planned(self, builder: TableBuilder, call: Call, kind: PagedAttention) -> np.ndarray:
         constants = kind.plan_constants()
         key = tuple(constants.values())
         if key not in self._items:
             most = kind.most_items(self._most_tokens, self._most_tokens, self._threads)
             items = self._items[key] = aligned(kind.items_bytes(most))
-            binding.add(
+            builder.add(
                 kind.plan_kernel(), call, 1, items=items.ctypes.data, most_items=most,
                 most_partials=self._most_partials, workers=self._threads, **constants,
             )  # fmt: skip

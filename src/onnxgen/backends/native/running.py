@@ -10,6 +10,7 @@ from onnxgen.backends.native.cache import NativeCache
 from onnxgen.backends.native.passes import Pass, cut_step
 from onnxgen.backends.native.plan import View
 from onnxgen.backends.native.prepared import Prepared
+from onnxgen.backends.native.profiling import StepProfiler
 from onnxgen.backends.native.weight_files import WeightFiles
 from onnxgen.backends.native.weights import load_weights
 from onnxgen.foundations.reused_arrays import ReusedArrays
@@ -30,6 +31,9 @@ class StepRunner:
         context: The longest sequence.
         threads: How many work on a step.
 
+    Attributes:
+        profiler: Told what each kernel took; None measures nothing.
+
     Raises:
         ModelFileError: A file of weights is missing or too short.
     """
@@ -47,6 +51,7 @@ class StepRunner:
         self._counts: dict[tuple[int, int], np.ndarray] = {}
         self._logits, self._hidden = ReusedArrays(), ReusedArrays()
         self._bound: tuple[int, int] | None = None
+        self.profiler: StepProfiler | None = None
 
     def run(self, step: Step, cache: NativeCache) -> tuple[Float32Array, Float32Array | None]:
         """Run a checked step; returns the logits, and the hidden states if the graph gives them, of the wanted rows."""
@@ -71,15 +76,19 @@ class StepRunner:
         return results["logits"][1], None if hidden is None else hidden[1]
 
     def _run(self, own: Pass, results: dict[str, tuple[View, np.ndarray]]) -> None:
-        binding, rows = self._binding, own.shape.rows
-        given = set(binding.arena.given.values())
+        builder, rows = self._binding.builder, own.shape.rows
+        given = set(builder.arena.given.values())
         for name, (_, array) in results.items():
             if name in given:
-                binding.give(name, array.ctypes.data + own.first_row * array.strides[0])
-        crew().run(binding.table, self._parts(own), own.header, threads=self._threads)
+                builder.give(name, array.ctypes.data + own.first_row * array.strides[0])
+        parts, profiler = self._parts(own), self.profiler
+        times = None if profiler is None else np.zeros(len(parts), np.int64)
+        crew().run(builder.table, parts, own.header, threads=self._threads, profile=times)
+        if profiler is not None and times is not None:
+            profiler.add_pass(builder.table, parts, times)
         for name, (view, array) in results.items():
             if name not in given:
-                array[own.first_row : own.first_row + rows] = binding.arena.floats(view, rows)
+                array[own.first_row : own.first_row + rows] = builder.arena.floats(view, rows)
 
     def _parts(self, own: Pass) -> np.ndarray:
         key = (own.shape.tokens, own.shape.rows)
@@ -87,12 +96,12 @@ class StepRunner:
         if counts is None:
             if len(self._counts) >= _MOST_SHAPES:
                 self._counts.clear()
-            counts = self._counts[key] = self._binding.table.counts(own.shape)
+            counts = self._counts[key] = self._binding.builder.table.counts(own.shape)
         return counts
 
     def _use(self, cache: NativeCache) -> None:
         layers = cache.layer_addresses
         key = (layers[0] if layers else 0, cache.block_bytes)
         if key != self._bound:
-            self._binding.attention.use(self._binding, layers, cache.block_bytes)
+            self._binding.attention.use(self._binding.builder, layers, cache.block_bytes)
             self._bound = key

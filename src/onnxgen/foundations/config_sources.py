@@ -28,6 +28,8 @@ from onnxgen.foundations.suggest import did_you_mean
 
 _PREFIX = "ONNXGEN_"
 _CONFIG_VARIABLE = "ONNXGEN_CONFIG"
+# The file, and what holds for the whole process and is read where it acts: instruction set and store of compiled kernels.
+_NO_SETTINGS = (_CONFIG_VARIABLE, "ONNXGEN_ISA", "ONNXGEN_KERNEL_CACHE")
 _HUB_OFFLINE = "HF_HUB_OFFLINE"
 DEFAULT_ORIGIN = "default"
 
@@ -104,10 +106,10 @@ def _variables(environ: Mapping[str, str]) -> dict[str, str]:
     known = {_PREFIX + name.upper() for name in SETTINGS}
     found: dict[str, str] = {}
     for variable in sorted(environ):
-        if not variable.startswith(_PREFIX) or variable == _CONFIG_VARIABLE:
+        if not variable.startswith(_PREFIX) or variable in _NO_SETTINGS:
             continue
         if variable not in known:
-            hint = did_you_mean(variable, {*known, _CONFIG_VARIABLE})
+            hint = did_you_mean(variable, {*known, *_NO_SETTINGS})
             raise ConfigError(f"unknown environment variable {variable}{hint}")
         if environ[variable].strip():
             found[variable] = environ[variable]

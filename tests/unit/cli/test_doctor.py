@@ -5,6 +5,8 @@ from importlib.metadata import version
 import pytest
 
 from onnxgen.foundations.cpuinfo import default_threads, detect_cpu
+from onnxgen.graph.cpu.step.code_folder import Code, CodeFolder
+from onnxgen.graph.cpu.step.code_store import CodeStore
 
 
 @pytest.fixture
@@ -45,3 +47,26 @@ def test_the_machine_is_this_one(facts):
     assert facts["machine"]["cpu"] == cpu.model_name
     assert facts["machine"]["cpu_features"] == sorted(cpu.features)
     assert facts["machine"]["default_threads"] == default_threads(cpu)
+
+
+def test_it_says_what_native_kernels_use(onnxgen, monkeypatch, tmp_path):
+    monkeypatch.setenv("ONNXGEN_ISA", "generic")
+    monkeypatch.setattr(
+        "onnxgen.graph.cpu.step.code_store.default_store", lambda: CodeStore(tmp_path / "code")
+    )
+    CodeFolder(tmp_path / "code").write("key", Code(b"machine code", "symbol"), name="kernel")
+    native = json.loads(onnxgen("doctor", "--json", "--threads", "3").stdout)["native_kernels"]
+    assert native["instruction_set"] == "generic"
+    assert native["forced_by"] == "ONNXGEN_ISA=generic"
+    assert native["possible_instruction_sets"][-1] == "generic"
+    assert native["threads"] == 3
+    store = native["kernel_store"]
+    assert (store["folder"], store["kernels"], store["writable"]) == (str(tmp_path / "code"), 1, True)
+    assert store["size_bytes"] > len(b"machine code")
+
+
+def test_an_instruction_set_that_is_none_is_said(onnxgen, monkeypatch):
+    monkeypatch.setenv("ONNXGEN_ISA", "avx9000")
+    result = onnxgen("doctor")
+    assert result.exit_code == 0
+    assert "ONNXGEN_ISA=avx9000 is no instruction set" in result.stdout

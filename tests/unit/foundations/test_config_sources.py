@@ -254,3 +254,11 @@ def test_a_file_that_is_no_toml_is_named(tmp_path, content):
 def test_the_process_environment_is_the_default(monkeypatch):
     monkeypatch.setenv("ONNXGEN_THREADS", "11")
     assert load_runtime_config().config.threads == 11
+
+
+def test_variables_of_kernels_are_no_settings():
+    environ = {"ONNXGEN_ISA": "generic", "ONNXGEN_KERNEL_CACHE": "/somewhere", "ONNXGEN_THREADS": "3"}
+    resolved = load_runtime_config(environ=environ)
+    assert resolved.config == RuntimeConfig(threads=3)
+    with pytest.raises(ConfigError, match="did you mean 'ONNXGEN_KERNEL_CACHE'"):
+        load_runtime_config(environ={"ONNXGEN_KERNEL_CACHES": "/somewhere"})

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from onnxgen.cli.facts import Facts, facts_text
+from onnxgen.cli.native_facts import native_facts
 from onnxgen.cli.options import Backend, ConfigFile, Json, LogLevel, Threads, Verbose
 from onnxgen.cli.settings import load_settings
 from onnxgen.foundations.disk import format_bytes, free_disk_bytes, size_on_disk
@@ -51,6 +52,7 @@ def doctor(
             for name, extra in _OPTIONAL.items()
         },
         "machine": _machine_facts(),
+        "native_kernels": native_facts(resolved.config.threads),
         "backends": _backend_facts(),
         "package_tools": _tool_facts(),
         "cache": _cache_facts(resolved.config.cache_dir),

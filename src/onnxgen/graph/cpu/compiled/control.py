@@ -12,6 +12,12 @@ ROW_WORDS = 32
 
 ROW_BYTES = 8 * ROW_WORDS
 
+MOST_STRETCHES = 8
+"""Pieces of a row's parts that threads begin at; more threads share them."""
+
+STATE_ROW_BYTES = LINE_BYTES * (1 + MOST_STRETCHES)
+"""Counters of a row: parts done, and parts claimed of each stretch."""
+
 SPINS_BEFORE_YIELD = 2000
 """Looks of a waiting thread before it offers its core to others: some 50 microseconds, longer than parts differ on a quiet machine."""
 

@@ -2,10 +2,13 @@
 
     table   one row a kernel call: word 0 is the kernel's code, its arguments follow
     counts  int64 [rows]: parts of each row in this step
-    state   two counters a row, each on a cache line of its own: parts claimed, parts done
+    state   counters of each row, each on a cache line of its own: parts done, then parts claimed of each stretch
 
 Each thread goes through all rows. It claims parts of a row until none are left, and begins the next row when the last part of
 this one is done, whoever does it. A thread that comes late finds the rows before it done: nobody waits for it.
+
+The parts of a row fall into stretches of neighbours, one for each thread. A thread begins with its own, so that what it reads
+lies in one piece, which memory is fastest at, and goes on with what is left of the others'.
 
 The control block is what the leading thread and the others speak through (`onnxgen.graph.cpu.compiled.control`).
 """
@@ -30,8 +33,10 @@ from onnxgen.graph.cpu.compiled.atomics import (
 from onnxgen.graph.cpu.compiled.control import (
     LINE_BYTES,
     LOOKS_PER_CLOCK,
+    MOST_STRETCHES,
     ROW_BYTES,
     SPINS_BEFORE_YIELD,
+    STATE_ROW_BYTES,
     Control,
     Request,
     System,
@@ -43,6 +48,7 @@ _EPOCH, _INSIDE, _STOP, _SYSTEM, _REQUEST, _ASLEEP = (int(name) * LINE_BYTES for
 _YIELD, _CLOCK, _WAIT, _SIGNAL = (int(name) for name in System)
 _TABLE, _COUNTS, _STATE, _ROWS, _STEP, _LIMIT, _PATIENCE, _PROFILE = (int(name) for name in Request)
 _REQUEST_WORDS = len(Request)
+_STATE_ROW, _MOST_STRETCHES = int(STATE_ROW_BYTES), int(MOST_STRETCHES)
 _LINE, _ROW, _SPINS, _LOOKS = int(LINE_BYTES), int(ROW_BYTES), int(SPINS_BEFORE_YIELD), int(LOOKS_PER_CLOCK)
 
 
@@ -57,26 +63,35 @@ def _rest(control: int, spins: int) -> int:
 
 
 @inline
-def _do_row(control: int, scratch: int, index: int) -> None:
+def _do_row(control: int, scratch: int, index: int, thread: int) -> None:
     """Claim parts of a row until there are none left, and wait until all are done."""
     request = control + _REQUEST
     row, parts = word(request, _TABLE) + index * _ROW, word(word(request, _COUNTS), index)
-    claimed = word(request, _STATE) + index * 2 * _LINE
-    done = claimed + _LINE
-    while atomic_load(claimed) < parts:
-        part = atomic_add(claimed, 1)
-        if part < parts:
-            call_kernel(word(row, 0), row, word(request, _STEP), scratch, part, parts)
-            atomic_add(done, 1)
+    done, stretches = word(request, _STATE) + index * _STATE_ROW, _stretches(request)
+    if atomic_load(done) < parts:
+        for turn in range(stretches):
+            stretch = (thread + turn) % stretches
+            first, claimed = parts * stretch // stretches, done + (1 + stretch) * _LINE
+            size = parts * (stretch + 1) // stretches - first
+            while atomic_load(claimed) < size:
+                part = atomic_add(claimed, 1)
+                if part < size:
+                    call_kernel(word(row, 0), row, word(request, _STEP), scratch, first + part, parts)
+                    atomic_add(done, 1)
     spins = 0
     while atomic_load(done) < parts:
         spins = _rest(control, spins)
 
 
 @inline
-def _walk(control: int, scratch: int, unused: int) -> None:
+def _stretches(request: int) -> int:
+    return min(word(request, _LIMIT) + 1, _MOST_STRETCHES)
+
+
+@inline
+def _walk(control: int, scratch: int, thread: int) -> None:
     for index in range(word(control + _REQUEST, _ROWS)):
-        _do_row(control, scratch, index)
+        _do_row(control, scratch, index, thread)
 
 
 @inline
@@ -84,7 +99,7 @@ def _timed_walk(control: int, scratch: int, since: int) -> None:
     rows = word(control + _REQUEST, _ROWS)
     profile, clock = ints64(word(control + _REQUEST, _PROFILE), rows), word(control + _SYSTEM, _CLOCK)
     for index in range(rows):
-        _do_row(control, scratch, index)
+        _do_row(control, scratch, index, 0)
         now = ticks(clock)
         profile[index] = now - since
         since = now
@@ -99,9 +114,10 @@ def _open(control: int, request: int, epoch: int) -> None:
     asked, current = ints64(request, _REQUEST_WORDS), ints64(control + _REQUEST, _REQUEST_WORDS)
     for index in range(_REQUEST_WORDS):
         current[index] = asked[index]
-    counters = ints64(asked[_STATE], asked[_ROWS] * 2 * _LINE // 8)
-    for index in range(asked[_ROWS] * 2):
-        counters[index * (_LINE // 8)] = 0
+    for index in range(asked[_ROWS]):
+        counters = ints64(asked[_STATE] + index * _STATE_ROW, _STATE_ROW // 8)
+        for line in range(1 + _stretches(request)):
+            counters[line * (_LINE // 8)] = 0
     atomic_store(control + _EPOCH, epoch)
     for worker in range(asked[_LIMIT]):
         asleep = control + _ASLEEP + worker * _LINE
@@ -118,10 +134,10 @@ def lead(*, profiled: bool) -> Callable[..., int]:
     walk = _timed_walk if profiled else _walk
 
     def lead_it(control: int, scratch: int, request: int, epoch: int, unused: int) -> int:
-        # A row may be done by others before this thread comes to it.
-        since = ticks(word(control + _SYSTEM, _CLOCK)) if profiled else 0
+        # A row may be done by others before this thread, number 0, comes to it.
+        start = ticks(word(control + _SYSTEM, _CLOCK)) if profiled else 0
         _open(control, request, epoch)
-        walk(control, scratch, since)
+        walk(control, scratch, start)
         atomic_store(control + _EPOCH, 0)
         return 0
 
@@ -154,7 +170,7 @@ def serve() -> Callable[..., int]:
                 if atomic_load(control + _EPOCH) == epoch:
                     last = epoch
                     if worker < word(control + _REQUEST, _LIMIT):
-                        _walk(control, scratch, 0)
+                        _walk(control, scratch, worker + 1)
                         since = ticks(clock)
                 atomic_add(control + _INSIDE, -1)
                 continue

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxgen.graph.cpu.compiled.control import LINE_BYTES, ROW_WORDS
+from onnxgen.graph.cpu.compiled.control import LINE_BYTES, ROW_WORDS, STATE_ROW_BYTES
 from onnxgen.graph.cpu.step.code_store import CodeStore, default_store
 from onnxgen.graph.cpu.step.kernel import StepKernel
 
@@ -91,7 +91,7 @@ class StepTable:
         """int64 ``[rows, ROW_WORDS]``."""
         if self._words is None:
             self._words = np.array(self._rows, np.int64).reshape(-1, ROW_WORDS)
-            self._state = np.zeros(len(self._rows) * 2 * LINE_BYTES // 8 + 8, np.int64)
+            self._state = np.zeros((len(self._rows) * STATE_ROW_BYTES + LINE_BYTES) // 8, np.int64)
         return self._words
 
     @property

@@ -8,7 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from kernel_runs import assert_same, fresh_rng, run_cpu, run_ort
+from kernel_runs import assert_same, fresh_rng, kernel_of, node_spec, run_cpu, run_ort
+from onnxgen.errors import KernelError
 
 SHAPES = [
     ((3, 5), (5, 7)),
@@ -146,3 +147,37 @@ def test_an_activation_with_its_second_parameter_alone_has_the_default_of_the_fi
     assert_same(
         run_cpu("FusedGemm", a, a, **options), np.full((1, 1), 0.2 * 0.25 + 0.1, np.float32), atol=1e-7
     )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("shape", [(1, 301), (7, 301), (2, 40, 301), (301,), (0, 301)])
+def test_a_constant_matrix_is_packed(dtype, shape):
+    rng = fresh_rng()
+    a, b = rng.standard_normal(shape).astype(dtype), (rng.standard_normal((301, 450)) / 16).astype(dtype)
+    want = (a.astype(np.float64) @ b.astype(np.float64)).astype(dtype)
+    precision = {"rtol": 1e-5, "atol": 1e-5} if dtype == np.float32 else {"rtol": 1e-2, "atol": 1e-3}
+    assert kernel_of(node_spec("MatMul", a, b, constants=[1])).absorbed == (1,)
+    assert_same(run_cpu("MatMul", a, b, constants=[1]), want, **precision)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("trans", [(0, 0), (1, 0), (0, 1), (1, 1)])
+@pytest.mark.parametrize("c_shape", [None, (450,), (1, 450), (7, 1), (7, 450), ()])
+@pytest.mark.parametrize("factors", [(1.0, 1.0), (0.5, 2.0)])
+def test_gemm_with_a_constant_matrix(dtype, trans, c_shape, factors):
+    rng = fresh_rng()
+    a, b = rng.standard_normal((7, 301)).astype(dtype), (rng.standard_normal((301, 450)) / 16).astype(dtype)
+    c = None if c_shape is None else np.asarray(rng.standard_normal(c_shape), dtype)
+    want = factors[0] * (a.astype(np.float64) @ b.astype(np.float64))
+    want = want if c is None else want + factors[1] * c.astype(np.float64)
+    options = {"transA": trans[0], "transB": trans[1], "alpha": factors[0], "beta": factors[1]}
+    given = [*(np.ascontiguousarray(x.T) if t else x for x, t in zip((a, b), trans, strict=True)), c]
+    got = run_cpu("Gemm", *given[: 2 if c is None else 3], constants=[1], **options)
+    assert_same(got, want.astype(dtype), **({"rtol": 1e-5, "atol": 1e-5} if dtype == np.float32 else {"rtol": 2e-3, "atol": 2e-3}))  # fmt: skip
+
+
+def test_what_does_not_fit_packed_weights_is_named():
+    b = np.zeros((300, 450), np.float32)
+    kernel = kernel_of(node_spec("MatMul", np.zeros((2, 300), np.float32), b, constants=[1]))
+    with pytest.raises(KernelError, match=r"shape \(2, 299\) does not fit 300 rows"):
+        kernel.run(np.zeros((2, 299), np.float32), b)

@@ -14,8 +14,11 @@ from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.half_conversion import converted
 from onnxgen.graph.cpu.indexing import checked_axis, checked_indices
 from onnxgen.graph.cpu.packed_blocks import pack
+from onnxgen.graph.cpu.placed import placed
 from onnxgen.graph.cpu.quantization import dequantize, spread
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
+from onnxgen.graph.cpu.step.kernel import step_kernel
+from onnxgen.graph.cpu.step.node_calls import NodeCalls
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 
@@ -185,6 +188,9 @@ def gather_block_quantized(node: NodeSpec) -> Kernel:
     """Slices of a tensor that is quantized in blocks, dequantized; zeros for an index out of range."""
     block, bits = node.attr("block_size", 128), node.attr("bits", 4)
     gather_axis, quantize_axis = node.attr("gather_axis", 0), node.attr("quantize_axis", 1)
+    table = _table(node, block, bits)
+    if table is not None:
+        return Kernel(table.rows, absorbed=(2, 3))
 
     def run(
         data: np.ndarray, indices: np.ndarray, scales: np.ndarray, zeros: np.ndarray | None = None
@@ -219,3 +225,59 @@ def gather_block_quantized(node: NodeSpec) -> Kernel:
         return y.reshape(*y.shape[:axis], *indices.shape, *y.shape[axis + 1 :])
 
     return Kernel(run)
+
+
+class _Table:
+    """Rows of constant bytes, read as they are."""
+
+    def __init__(
+        self, data: np.ndarray, scales: np.ndarray, zeros: np.ndarray | None, block: int, bits: int
+    ) -> None:
+        self._codes, self._scales = placed(data), placed(widened(scales))
+        self._zeros = None if zeros is None else placed(zeros)
+        self._dtype, self._depth, self._block = scales.dtype, data.shape[1] * 8 // bits, block
+        names = (
+            "ids",
+            "count",
+            "codes",
+            "rows",
+            "scales",
+            "blocks",
+            "zeros",
+            "zero_bytes",
+            "depth",
+            "block",
+            "y",
+        )
+        self._calls = NodeCalls(step_kernel("block_gathers:block_gather", names, bits=bits))
+
+    def rows(
+        self, data: np.ndarray, indices: np.ndarray, scales: np.ndarray, zeros: np.ndarray | None = None
+    ) -> np.ndarray:
+        y = np.empty((*indices.shape, self._depth), np.float32)
+        ids = placed(indices.astype(np.int64, copy=False))
+        arguments = (
+            *(ids.address, indices.size, self._codes.address, len(self._codes.array)),
+            *(self._scales.address, self._scales.array.shape[1]),
+            *((0, 0) if self._zeros is None else (self._zeros.address, self._zeros.array.shape[1])),
+            *(self._depth, self._block, y.ctypes.data),
+        )
+        self._calls.run((arguments,), (indices.size,), seconds=y.size / _ELEMENTS_PER_S)
+        return y if self._dtype == np.float32 else converted(y, self._dtype)
+
+
+def _table(node: NodeSpec, block: int, bits: int) -> _Table | None:
+    """The rows of the node's data, where that is a constant matrix of bytes with blocks along its rows."""
+    data, scales, zeros = (node.constants.get(index) for index in (0, 2, 3))
+    axes = node.attr("gather_axis", 0), node.attr("quantize_axis", 1)
+    if data is None or scales is None or (zeros is None and node.has_input(3)):
+        return None
+    if data.dtype != np.uint8 or data.ndim != 2 or not data.size or axes not in ((0, 1), (0, -1)):
+        return None
+    if scales.shape != (len(data), -(-data.shape[1] * 8 // bits // block)) or block * bits % 8:
+        return None
+    return _Table(data, scales, zeros, block, bits)
+
+
+_ELEMENTS_PER_S = 2e9
+"""That one thread dequantizes, roughly: to tell what is worth sharing."""

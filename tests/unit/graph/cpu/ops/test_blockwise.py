@@ -167,8 +167,23 @@ def test_rows_of_packed_bytes(bits, zeros):
     args = [rng.integers(0, 256, (7, 64 * bits // 8)).astype(np.uint8), rng.integers(-9, 9, (2, 3)), rng.random((7, 4)).astype(np.float32)]  # fmt: skip
     args += [rng.integers(0, 256, (7, -(-4 * bits // 8))).astype(np.uint8)] if zeros else []
     options = {"bits": bits, "block_size": 16, "gather_axis": 0, "quantize_axis": 1, **MICROSOFT}
-    got = run_cpu("GatherBlockQuantized", *args, **options)
-    assert_same(got, run_ort("GatherBlockQuantized", *args, **options), atol=1e-5)
+    want = run_ort("GatherBlockQuantized", *args, **options)
+    assert_same(run_cpu("GatherBlockQuantized", *args, **options), want, atol=1e-5)
+    constants = (0, 2, 3) if zeros else (0, 2)
+    assert_same(run_cpu("GatherBlockQuantized", *args, constants=constants, **options), want, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_rows_have_the_type_of_scales(dtype):
+    rng = fresh_rng()
+    scales = rng.random((300, 5)).astype(dtype)
+    args = [rng.integers(0, 256, (300, 73)).astype(np.uint8), np.array([299, -300, 300, -301, 7]), scales]
+    options = {"bits": 4, "block_size": 32, "gather_axis": 0, "quantize_axis": 1, **MICROSOFT}
+    q = unpack(args[0], 4, 146)[[299, 0, 0, 0, 7]].astype(np.float32) - 8
+    want = (q * np.repeat(scales[[299, 0, 0, 0, 7]].astype(np.float32), 32, 1)[:, :146]).astype(dtype)
+    want[2:4] = 0
+    for constants in ((), (0, 2)):
+        assert_same(run_cpu("GatherBlockQuantized", *args, constants=constants, **options), want, rtol=0)
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.int4, ml_dtypes.uint4])

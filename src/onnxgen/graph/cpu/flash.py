@@ -13,13 +13,13 @@ from onnxgen.graph.cpu.team import WORTH_SHARING_S, share
 _OPERATIONS_PER_S, _BYTES_PER_S = 60e9, 25e9
 """Of one thread, roughly: to tell what is worth sharing."""
 
-_BLOCK_ROWS = 64
+_BLOCK_ROWS = 128
 """Rows of queries that pass over a block of keys together."""
 
 _FEWEST_PARTS, _FEWEST_KEYS = 8, 256
 """Into so many parts at least work is cut, along the keys too where there are many."""
 
-_LANES, _KEY_BLOCK = 16, 64
+_LANES, _KEY_BLOCK = 16, 128
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,10 +108,13 @@ def attention() -> Callable[..., None]:
 
             direct_keys = lies_well(sequence, same.key_kind, same.head_dim, width)
             direct_values = lies_well(sequence, same.value_kind, same.value_dim, value_width)
+            # Tiles of many rows read values again and again: rows far apart would fall on the same lines of the cache.
+            direct_values &= rows <= FEW_ROWS or sequence.value_row == _BYTES * value_width
             key_0 = sequence.keys + head * sequence.key_head
             value_0 = sequence.values + head * sequence.value_head
             for start in range(first_key, last_key, KEY_BLOCK):
                 keys = min(KEY_BLOCK, last_key - start)
+                horizon = sequence.first_position + same.right + 1 - start
                 read_keys = padded(keys, LANES)
                 k, key_row = key_address(sequence, key_0, sequence.key_row, start), sequence.key_row
                 if not direct_keys or k == NOWHERE or read_keys != keys:
@@ -132,7 +135,18 @@ def attention() -> Callable[..., None]:
                     scores_of_few(computed_rows, q, k, key_row, scores, read_keys, width)
                 else:
                     scores_of_many(
-                        computed_rows, q, k, key_row, turned, scores, read_keys, width, same.head_dim
+                        computed_rows,
+                        q,
+                        k,
+                        key_row,
+                        turned,
+                        scores,
+                        read_keys,
+                        width,
+                        same.head_dim,
+                        horizon,
+                        first_row,
+                        group,
                     )
                 if sequence.blocks:
                     hide_missing(sequence, scores, rows, start, keys)
@@ -141,6 +155,7 @@ def attention() -> Callable[..., None]:
                     rows,
                     keys,
                     start,
+                    horizon,
                     first_row,
                     head,
                     sequence,
@@ -165,7 +180,18 @@ def attention() -> Callable[..., None]:
                         v,
                         spare,
                     )
-                add_values(computed_rows, scores, v, value_row, output, value_width, keys)
+                add_values(
+                    computed_rows,
+                    scores,
+                    v,
+                    value_row,
+                    output,
+                    value_width,
+                    keys,
+                    horizon,
+                    first_row,
+                    group,
+                )
 
             for r in range(rows):
                 weighted = floats(output + _BYTES * r * value_width, value_width)

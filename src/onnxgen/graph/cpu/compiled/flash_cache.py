@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from onnxgen.graph.cpu.compiled.flash_records import KEY_BLOCK
+from onnxgen.graph.cpu.compiled.flash_records import KEY_BLOCK, TILE_ROWS
 from onnxgen.graph.cpu.compiled.function import inline, leaf
 from onnxgen.graph.cpu.compiled.kernel import floats, ints32
-from onnxgen.graph.cpu.compiled.widening import FLOAT, widen_row
+from onnxgen.graph.cpu.compiled.widening import FLOAT, widen
 
 NOWHERE = -1
 """The address of a key whose block has no id."""
@@ -61,9 +61,24 @@ def widen_block(
     for j in range(keys):
         place, row = key_address(sequence, first, row_bytes, start + j), target + 4 * width * j
         if place != NOWHERE:
-            widen_row(kind, place, dim, row, spare)
+            widen(kind, place, dim, row, spare)
         if place == NOWHERE or dim < width:
             floats(row, width)[0 if place == NOWHERE else dim :] = np.float32(0)
+
+
+@inline
+def reach(r: int, horizon: int, first_row: int, group: int, keys: int) -> int:
+    """How many of a block's keys row ``r`` of a block of rows, or another row of its tile, may see.
+
+    Args:
+        r: The row.
+        horizon: How many of these and later keys the first query of the sequence may see.
+        first_row: The first row of the block, among those of the sequence.
+        group: Rows of a query.
+        keys: Keys in the block.
+    """
+    last = first_row + r // TILE_ROWS * TILE_ROWS + TILE_ROWS - 1
+    return max(0, min(keys, horizon + last // group))
 
 
 @leaf

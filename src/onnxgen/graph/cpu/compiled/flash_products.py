@@ -9,6 +9,7 @@ All matrices are float32 at addresses. Scores are ``[rows, KEY_BLOCK]``.
 from __future__ import annotations
 
 from onnxgen.graph.cpu.compiled.attention_tiles import dots, strided_tile, transpose
+from onnxgen.graph.cpu.compiled.flash_cache import reach
 from onnxgen.graph.cpu.compiled.flash_records import KEY_BLOCK
 from onnxgen.graph.cpu.compiled.function import leaf
 from onnxgen.graph.cpu.compiled.tile import TileShape, tile_shape
@@ -48,28 +49,54 @@ def scores_of_few(rows: int, q: int, k: int, key_row: int, scores: int, keys: in
 
 @leaf
 def scores_of_many(
-    rows: int, q: int, k: int, key_row: int, turned: int, scores: int, keys: int, width: int, depth: int
+    rows: int,
+    q: int,
+    k: int,
+    key_row: int,
+    turned: int,
+    scores: int,
+    keys: int,
+    width: int,
+    depth: int,
+    horizon: int,
+    first_row: int,
+    group: int,
 ) -> None:
     """Queries ``[rows, width]`` of which ``depth`` count, a multiple of 8 rows, times keys, which are transposed first.
 
-    ``turned`` is memory for ``[width, KEY_BLOCK]``.
+    ``turned`` is memory for ``[width, KEY_BLOCK]``. Scores beyond the `reach` of a tile are not computed.
     """
     row = _BYTES * width
     for key in range(0, keys, LANES):
         for i in range(0, width, LANES):
             target = turned + i * _SCORES_ROW + _BYTES * key
             transpose(k + key * key_row + _BYTES * i, key_row, target, _SCORES_ROW)
-    for column in range(0, keys, _COLUMNS):
+    for column in range(0, keys, _COLUMNS):  # outside: what all rows read stays in the first cache
         for r in range(0, rows, _ROWS):
-            target = scores + r * _SCORES_ROW + _BYTES * column
-            _many(q + r * row, row, turned + _BYTES * column, _SCORES_ROW, target, _SCORES_ROW, depth, True)
+            if column < reach(r, horizon, first_row, group, keys):
+                target = scores + r * _SCORES_ROW + _BYTES * column
+                _many(
+                    q + r * row, row, turned + _BYTES * column, _SCORES_ROW, target, _SCORES_ROW, depth, True
+                )
 
 
 @leaf
-def add_values(rows: int, weights: int, v: int, value_row: int, output: int, width: int, keys: int) -> None:
+def add_values(
+    rows: int,
+    weights: int,
+    v: int,
+    value_row: int,
+    output: int,
+    width: int,
+    keys: int,
+    horizon: int,
+    first_row: int,
+    group: int,
+) -> None:
     """Weights ``[rows, keys]``, 1, 2, 4 or a multiple of 8 rows, times values ``[keys, width]``, added to the output.
 
-    The width is a multiple of 2 * `LANES`. Of one and two rows, four may be written.
+    The width is a multiple of 2 * `LANES`. Of one and two rows, four may be written. Of many rows, weights beyond the
+    `reach` of a tile are not read.
     """
     row, column = _BYTES * width, 0
     if rows < 8:
@@ -88,5 +115,7 @@ def add_values(rows: int, weights: int, v: int, value_row: int, output: int, wid
         return
     for column in range(0, width, _COLUMNS):
         for r in range(0, rows, _ROWS):
-            at, target = v + _BYTES * column, output + r * row + _BYTES * column
-            _many(weights + r * _SCORES_ROW, _SCORES_ROW, at, value_row, target, row, keys, False)
+            seen = reach(r, horizon, first_row, group, keys)
+            if seen:
+                at, target = v + _BYTES * column, output + r * row + _BYTES * column
+                _many(weights + r * _SCORES_ROW, _SCORES_ROW, at, value_row, target, row, seen, False)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-KEY_BLOCK = 64
+KEY_BLOCK = 128
 """Keys whose scores exist together."""
 
 FEW_ROWS = 8
 """Up to so many rows of queries do not pay for transposed keys."""
+
+TILE_ROWS = 8
+"""Rows that are computed together, of any tile a divisor or multiple: they reach equally far."""
 
 UNBOUNDED = 1 << 40
 """More keys than there are."""

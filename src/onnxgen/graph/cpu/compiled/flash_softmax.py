@@ -10,11 +10,21 @@ from typing import Any
 import numpy as np
 
 from onnxgen.graph.cpu.compiled import functions
+from onnxgen.graph.cpu.compiled.flash_cache import reach
 from onnxgen.graph.cpu.compiled.flash_records import KEY_BLOCK
 from onnxgen.graph.cpu.compiled.function import inline, leaf
 from onnxgen.graph.cpu.compiled.kernel import bytes8, floats
 from onnxgen.graph.cpu.compiled.lane_bytes import where_set, within
-from onnxgen.graph.cpu.compiled.lane_floats import exp, larger, largest_of, load, splat, store, sum_of, tanh
+from onnxgen.graph.cpu.compiled.lane_floats import (
+    exp_of_negative,
+    larger,
+    largest_of,
+    load,
+    splat,
+    store,
+    sum_of,
+    tanh,
+)
 from onnxgen.graph.cpu.compiled.vector_math import LANES
 
 _BYTES = 4
@@ -29,6 +39,7 @@ def absorb(
     rows: int,
     keys: int,
     start: int,
+    horizon: int,
     first_row: int,
     head: int,
     sequence: Any,
@@ -45,6 +56,7 @@ def absorb(
         rows: How many.
         keys: How many.
         start: The first key.
+        horizon: How many of these and later keys the first query of the sequence may see.
         first_row: The first row, among those of the sequence.
         head: The key head.
         sequence: See `flash_records`.
@@ -56,25 +68,28 @@ def absorb(
     """
     group = same.heads // same.kv_heads
     for r in range(rows):
+        seen = reach(r, horizon, first_row, group, keys)
+        if not seen:
+            continue
         at = scores + _BYTES * r * KEY_BLOCK
         query, query_head = (first_row + r) // group, head * group + (first_row + r) % group
         if same.softcap > _ZERO:
-            _cap(at, keys, same.softcap)
+            _cap(at, seen, same.softcap)
         if sequence.bias:
             _add(
                 at,
-                keys,
+                seen,
                 sequence.bias + query * sequence.bias_row + query_head * sequence.bias_head + _BYTES * start,
             )
         if sequence.mask:
             _hide(
-                at, keys, sequence.mask + query * sequence.mask_row + query_head * sequence.mask_head + start
+                at, seen, sequence.mask + query * sequence.mask_row + query_head * sequence.mask_head + start
             )
         position = sequence.first_position + query
-        low, high = position - same.left - start, min(keys, position + same.right + 1 - start)
-        peak = _peak(at, keys, low, high, peaks[r])
+        low, high = position - same.left - start, min(seen, position + same.right + 1 - start)
+        peak = _peak(at, seen, low, high, peaks[r])
         # Before any key was seen there is nothing to subtract, and every exponential is 0.
-        summed = _exponentials(at, keys, _ZERO if peak == _LOWEST else peak)
+        summed = _exponentials(at, seen, _ZERO if peak == _LOWEST else peak)
         if peak != peaks[r]:
             factor = functions.exp(peaks[r] - peak)
             scale_row(output + _BYTES * r * value_width, value_width, factor)
@@ -139,7 +154,7 @@ def _exponentials(at: int, keys: int, shift: Any) -> Any:
     """Scores less a number become their exponentials, which are summed."""
     shifts, summed = splat(shift), splat(_ZERO)
     for place in range(at, at + _BYTES * keys, _VECTOR_BYTES):
-        weights = exp(load(place) - shifts)
+        weights = exp_of_negative(load(place) - shifts)
         store(place, weights)
         summed = summed + weights
     return sum_of(summed)

@@ -50,8 +50,8 @@ def load_kind(kind: int, address: int) -> Any:
     return load_nibbles(address) - np.float32(8)
 
 
-@leaf
-def widen_row(kind: int, source: int, width: int, target: int, spare: int) -> None:
+@inline
+def widen(kind: int, source: int, width: int, target: int, spare: int) -> None:
     """Write ``width`` elements as float32, and zeros up to a multiple of `LANES`.
 
     Args:
@@ -85,6 +85,12 @@ def widen_row(kind: int, source: int, width: int, target: int, spare: int) -> No
         last = floats(target + whole * _VECTOR_BYTES, LANES)
         store(target + whole * _VECTOR_BYTES, load_kind(kind, spare))
         last[rest:] = 0
+
+
+@leaf
+def widen_row(kind: int, source: int, width: int, target: int, spare: int) -> None:
+    """`widen`, compiled once for all who call it."""
+    widen(kind, source, width, target, spare)
 
 
 @inline

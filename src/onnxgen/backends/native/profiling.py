@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 
 import numpy as np
 
@@ -13,26 +14,22 @@ _NUMBER = re.compile(r"(?<=[./_])\d+(?=[./_]|$)")
 
 
 class StepProfiler:
-    """Adds up what the rows of tables took."""
+    """Collects what the rows of tables took; names are looked up when all is over, for that takes time too."""
 
     def __init__(self) -> None:
         self._steps = 0
         self._seconds = 0.0
-        self._calls: dict[str, int] = {}
-        self._nanoseconds: dict[str, int] = {}
+        self._passes: list[tuple[StepTable, np.ndarray, np.ndarray]] = []
 
     def add_pass(self, table: StepTable, counts: np.ndarray, nanoseconds: np.ndarray) -> None:
-        """Add a walk of a table.
+        """Add a walk of a table; what is given must stay as it is.
 
         Args:
             table: Its rows.
             counts: int64 ``[rows]``: parts of each; rows without any were left out.
             nanoseconds: int64 ``[rows]``: what each took.
         """
-        for row in np.flatnonzero(counts).tolist():
-            kind = row_kind(table, row)
-            self._calls[kind] = self._calls.get(kind, 0) + 1
-            self._nanoseconds[kind] = self._nanoseconds.get(kind, 0) + int(nanoseconds[row])
+        self._passes.append((table, counts, nanoseconds))
 
     def add_step(self, seconds: float) -> None:
         """Add the wall time of a step."""
@@ -41,9 +38,14 @@ class StepProfiler:
 
     def result(self) -> StepProfile:
         """What was added until now."""
-        times = [
-            KernelTime(kind, calls, self._nanoseconds[kind] / 1e9) for kind, calls in self._calls.items()
-        ]
+        calls: dict[str, int] = defaultdict(int)
+        nanoseconds: dict[str, int] = defaultdict(int)
+        for table, counts, taken in self._passes:
+            for row in np.flatnonzero(counts).tolist():
+                kind = row_kind(table, row)
+                calls[kind] += 1
+                nanoseconds[kind] += int(taken[row])
+        times = [KernelTime(kind, calls[kind], nanoseconds[kind] / 1e9) for kind in calls]
         return StepProfile(
             self._steps, self._seconds, tuple(sorted(times, key=lambda time: time.seconds, reverse=True))
         )

@@ -16,6 +16,7 @@ import numpy as np
 from onnxgen.backends.native.plan import Stored
 from onnxgen.errors import ModelFileError
 from onnxgen.foundations.files import check_file, confined
+from onnxgen.graph.cpu.aligned_memory import aligned
 
 
 class WeightFiles:
@@ -39,7 +40,8 @@ class WeightFiles:
         """
         if stored.file is None:
             return np.frombuffer(stored.inline, dtype_of(stored)).reshape(stored.shape)
-        content: np.ndarray = np.empty(num_bytes(stored), np.uint8)
+        # Pages of its own, which go back to the system with the array: the allocator would keep them.
+        content = aligned(num_bytes(stored))
         file = self._file(stored.file)
         view, done = memoryview(content.data), 0
         while done < len(view):

@@ -19,8 +19,9 @@ from onnxgen.backends.native.plan import (
     Vector,
     Weight,
 )
-from onnxgen.backends.native.weight_files import WeightFiles
+from onnxgen.backends.native.weight_files import WeightFiles, num_bytes
 from onnxgen.graph.cpu import packed_blocks, packed_floats
+from onnxgen.graph.cpu.aligned_memory import Arena
 from onnxgen.graph.cpu.packed_blocks import PackedBlocks
 from onnxgen.graph.cpu.packed_floats import PackedFloats
 
@@ -30,7 +31,7 @@ PANEL = 64
 Packed = PackedBlocks | PackedFloats | np.ndarray
 """Matrices for products; float32 vectors and tables, or a table of 16-bit floats for embeddings."""
 
-_READ_AHEAD = 2
+_READ_AHEAD = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,9 @@ class Weights:
 
     @property
     def num_bytes(self) -> int:
-        """Memory of the packed matrices and vectors; mapped tables count as none."""
+        """Size of the packed matrices, vectors and tables; of a mapped table only what is used is in memory."""
         return sum(
-            w.num_bytes if isinstance(w, PackedBlocks | PackedFloats) else w.nbytes if w.flags.owndata else 0
+            w.num_bytes if isinstance(w, PackedBlocks | PackedFloats) else w.nbytes
             for w in self.packed.values()
         )
 
@@ -57,8 +58,9 @@ def load_weights(plan: StepPlan, files: WeightFiles, *, threads: int) -> Weights
     """
     jobs = _jobs(plan)
     packed: dict[str, Packed] = {}
+    memory = Arena()
     for (name, job), arrays in zip(jobs.items(), _read_ahead(list(jobs.values()), files), strict=True):
-        packed[name] = _pack(job, arrays, threads=threads)
+        packed[name] = _pack(job, arrays, memory, threads=threads)
     return Weights(packed)
 
 
@@ -78,7 +80,16 @@ def _jobs(plan: StepPlan) -> dict[str, _Job]:
             words = product and plan.buffers[call.reads["x"].buffer].elements is Elements.INT16
             if name not in jobs or product:
                 jobs[name] = _Job(plan.weights[name], product, words)
-    return jobs
+    # The largest first, while little else is in memory: what is read and what is packed are there at once.
+    return dict(sorted(jobs.items(), key=lambda item: -_stored_bytes(item[1].weight)))
+
+
+def _stored_bytes(weight: Weight) -> int:
+    return sum(
+        num_bytes(stored)
+        for part in weight.parts
+        for stored in ((part.codes, part.scales) if isinstance(part, BlockMatrix) else (part.values,))
+    )
 
 
 def _read_ahead(jobs: Sequence[_Job], files: WeightFiles) -> Iterator[list[list[np.ndarray | None]]]:
@@ -119,7 +130,7 @@ def _arrays(part: Part, files: WeightFiles, *, mapped: bool) -> list[np.ndarray 
     return [files.mapped(values) if mapped and isinstance(part, FloatMatrix) else files.read(values)]
 
 
-def _pack(job: _Job, arrays: Sequence[Sequence[np.ndarray | None]], *, threads: int) -> Packed:
+def _pack(job: _Job, arrays: Sequence[Sequence[np.ndarray | None]], memory: Arena, *, threads: int) -> Packed:
     parts = job.weight.parts
     if isinstance(parts[0], BlockMatrix):
         matrices = [
@@ -128,7 +139,11 @@ def _pack(job: _Job, arrays: Sequence[Sequence[np.ndarray | None]], *, threads: 
             if isinstance(part, BlockMatrix)
         ]
         return packed_blocks.pack(
-            matrices, words=job.words, interleave=job.weight.interleaved, threads=threads
+            matrices,
+            words=job.words,
+            interleave=job.weight.interleaved,
+            threads=threads,
+            allocate=memory.allocate,
         )
     if isinstance(parts[0], FloatMatrix):
         by_column = [
@@ -138,13 +153,15 @@ def _pack(job: _Job, arrays: Sequence[Sequence[np.ndarray | None]], *, threads: 
         ]
         if not job.product:
             return np.ascontiguousarray(by_column[0])  # a view of the map unless it is transposed
-        return packed_floats.pack(by_column, interleave=job.weight.interleaved, threads=threads)
+        return packed_floats.pack(
+            by_column, interleave=job.weight.interleaved, threads=threads, allocate=memory.allocate
+        )
     vectors = [
         _vector(part, own) for part, own in zip(parts, arrays, strict=True) if isinstance(part, Vector)
     ]
     if job.weight.interleaved:
         return _interleaved(vectors)
-    return _padded(np.concatenate(vectors))
+    return _padded(vectors[0] if len(vectors) == 1 else np.concatenate(vectors))
 
 
 def _matrix(part: BlockMatrix, arrays: Sequence[np.ndarray | None]) -> packed_blocks.BlockMatrix:
@@ -167,7 +184,7 @@ def _oriented(part: FloatMatrix, arrays: Sequence[np.ndarray | None]) -> np.ndar
 def _vector(part: Vector, arrays: Sequence[np.ndarray | None]) -> np.ndarray:
     (values,) = arrays
     assert values is not None
-    values = values.astype(np.float32)
+    values = values.astype(np.float32, copy=False)
     return values if part.factor == 1.0 else values * np.float32(part.factor)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -88,6 +88,7 @@ def pack(
     transposed: bool = False,
     interleave: bool = False,
     threads: int | None = None,
+    allocate: Callable[[int], np.ndarray] = aligned,
 ) -> PackedFloats:
     """Pack matrices of one depth and type.
 
@@ -96,6 +97,7 @@ def pack(
         transposed: They are ``[depth, columns]`` instead.
         interleave: The two matrices are a gate and what it gates.
         threads: How many pack it; None takes all cores.
+        allocate: Gives memory for the packed matrix: zeros, uint8; `Arena.allocate` where there are many.
 
     Raises:
         KernelError: The matrices do not fit together, or are of another type.
@@ -108,7 +110,7 @@ def pack(
     tiles = [-(-len(matrix) // _LANES) for matrix in by_column]
     depth, dtype = first.shape[1], first.dtype
     panels = -(-sum(tiles) * _LANES // PANEL_COLUMNS)
-    data = aligned(panels * depth * PANEL_COLUMNS * dtype.itemsize)
+    data = allocate(panels * depth * PANEL_COLUMNS * dtype.itemsize)
     kernel = step_kernel("float_products:pack_floats", _PACK, element_bytes=dtype.itemsize)
     for index, matrix in enumerate(by_column):
         column_step, depth_step = (stride // dtype.itemsize for stride in matrix.strides)

@@ -18,7 +18,7 @@ from benchmarks.measuring import conditions
 from benchmarks.peers.bounds import Bounds, Machine, measure_machine
 from benchmarks.peers.contenders import CONTENDERS, OURS
 from benchmarks.peers.layout import model_path
-from benchmarks.peers.metrics import PARALLEL, SINGLE
+from benchmarks.peers.metrics import TASKS
 from benchmarks.peers.rounds import Figures, Setting, measure_model
 from benchmarks.peers.setup.__main__ import MODELS
 from benchmarks.peers.table import document, model_table
@@ -32,7 +32,15 @@ def main() -> None:
     contenders = [
         contender for contender in CONTENDERS if _key(contender.form, contender.arguments) in args.only
     ]
-    setting = Setting(args.environments, args.models, args.threads, args.rounds, args.new_tokens, _say)
+    setting = Setting(
+        args.environments,
+        args.models,
+        threads=args.threads,
+        rounds=args.rounds,
+        new_tokens=args.new_tokens,
+        tasks=[task for task in TASKS if task.name in args.tasks],
+        say=_say,
+    )
     machine = measure_machine(args.threads)
     found: dict[str, dict[str, Figures]] = {}
     try:
@@ -88,13 +96,16 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--model", default=list(MODELS), help=f"some of {', '.join(MODELS)}", **some)
     default = [key for key in keys if key != "ort"]
     parser.add_argument("--only", default=default, help=f"some of {', '.join(keys)}", **some)
+    tasks = [task.name for task in TASKS]
+    parser.add_argument("--tasks", default=tasks, help=f"some of {', '.join(tasks)}", **some)
     parser.add_argument("--threads", type=int, default=default_threads())
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--new-tokens", type=int, default=64, help="length of each answer")
     parser.add_argument("--json", type=Path, metavar="FILE", help="every value, and the noise beside it")
     parser.add_argument("--write", type=Path, metavar="FILE", help="the page as markdown")
     args = parser.parse_args()
-    for option, given, known in (("--only", args.only, keys), ("--model", args.model, MODELS)):
+    choices = (("--only", args.only, keys), ("--model", args.model, MODELS), ("--tasks", args.tasks, tasks))
+    for option, given, known in choices:
         unknown = [name for name in given if name not in known]
         if unknown:
             parser.error(f"{option}: there is no {', '.join(unknown)}; there are {', '.join(known)}")
@@ -111,7 +122,7 @@ def _bounds(machine: Machine, folder: Path) -> dict[str, float]:
     if not folder.exists():
         return {}
     bounds = Bounds(machine, folder)
-    return {metric: rate for task in (*SINGLE, *PARALLEL) for metric, rate in task.bound(bounds.rate).items()}
+    return {metric: rate for task in TASKS for metric, rate in task.bound(bounds.rate).items()}
 
 
 def _about(

@@ -24,6 +24,11 @@ class Task:
     kind: str
     size: int
 
+    @property
+    def name(self) -> str:
+        """What it is called on the command line."""
+        return f"{self.kind}.{self.size}"
+
     def run(self, worker: Worker, new_tokens: int) -> dict[str, float]:
         """Do it once; rates by metric."""
         if self.kind == "prefill":
@@ -51,6 +56,8 @@ class Task:
 
 SINGLE = (*(Task("prefill", n) for n in (128, 512, 2048)), *(Task("decode", n) for n in (128, 1024)))
 PARALLEL = tuple(Task("streams", n) for n in (4, 8, 16))
+
+TASKS = (*SINGLE, *PARALLEL)
 
 # figures in the order of a table's columns, with their headings; True where less is better
 COLUMNS = {

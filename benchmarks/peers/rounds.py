@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,6 +56,7 @@ class Setting:
         threads: Threads of each.
         rounds: Measured rounds of each task.
         new_tokens: Tokens of each answer.
+        tasks: What is measured, beside loading.
         say: Told what goes on.
     """
 
@@ -64,6 +65,7 @@ class Setting:
     threads: int
     rounds: int
     new_tokens: int
+    tasks: Collection[Task]
     say: Callable[[str], None]
 
     def load(self, contender: Contender, model: str, stack: ExitStack) -> tuple[Worker, dict[str, float]]:
@@ -90,11 +92,11 @@ def measure_model(
     _measure_loading(model, able, setting, figures)
     with ExitStack() as stack:
         workers = {contender.name: setting.load(contender, model, stack)[0] for contender in able}
-        for task in SINGLE:
+        for task in (task for task in SINGLE if task in setting.tasks):
             _measure_task(task, workers, setting, figures)
         for name, worker in workers.items():
             _add_known(figures[name], {"rss_peak_mb": worker.ask("memory")["peak_mb"]}, 0.0)
-        for task in PARALLEL:
+        for task in (task for task in PARALLEL if task in setting.tasks):
             _measure_task(task, workers, setting, figures)
 
 

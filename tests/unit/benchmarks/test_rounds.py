@@ -1,10 +1,11 @@
+import dataclasses
 from dataclasses import dataclass
 
 import pytest
 from benchmarks import measuring
 from benchmarks.peers import rounds
 from benchmarks.peers.contenders import CONTENDERS, Contender
-from benchmarks.peers.metrics import COLUMNS, PARALLEL, SINGLE
+from benchmarks.peers.metrics import COLUMNS, TASKS, Task
 
 from fake_peer import start_fake
 
@@ -28,7 +29,7 @@ def said():
 @pytest.fixture
 def setting(tmp_path, said, monkeypatch):
     monkeypatch.setattr(measuring, "wait_until_idle", lambda: None)
-    return rounds.Setting(tmp_path, tmp_path, threads=1, rounds=2, new_tokens=9, say=said.append)
+    return rounds.Setting(tmp_path, tmp_path, threads=1, rounds=2, new_tokens=9, tasks=TASKS, say=said.append)
 
 
 def _measured(model, contenders, setting):
@@ -45,6 +46,12 @@ def test_figures_of_all_tasks(setting):
     assert found.medians["streams.8"] == 8 * 8 / 2.0
     assert found.medians["e2e.8"] == 8 * 9 / 4.0
     assert len(found.values["prefill.128"]) == len(found.foreign_cpus["prefill.128"]) == 2
+
+
+def test_only_what_was_asked_for_is_measured(setting):
+    few = dataclasses.replace(setting, tasks=[Task("decode", 128)])
+    (found,) = _measured("m", [FakeContender("a", "a")], few).values()
+    assert set(found.medians) - {"load_s", "rss_load_mb", "rss_peak_mb"} == {"decode.128"}
 
 
 def test_who_fails_in_a_task_sits_out(setting, said):
@@ -68,7 +75,7 @@ def test_who_does_not_load_is_named(setting, said):
 
 
 def test_tasks_fill_the_columns():
-    rates = {metric for task in (*SINGLE, *PARALLEL) for metric in task.bound(lambda *_: 1.0)}
+    rates = {metric for task in TASKS for metric in task.bound(lambda *_: 1.0)}
     assert rates == {metric for metric in COLUMNS if metric.startswith(("prefill", "decode", "streams"))}
 
 

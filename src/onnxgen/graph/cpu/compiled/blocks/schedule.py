@@ -9,12 +9,12 @@ from onnxgen.foundations.cpuinfo import detect_cpu
 MOST_ROWS = 1024
 """Rows whose sums wait in scratch memory at once."""
 
-_FEW_ROWS = 8
-_FEWEST_ROWS_OF_A_CHUNK = 32
 _PARTS_WANTED = 32
-_MOST_PARTS_OF_SMALL = 64
+_MOST_PARTS_OF_ONE_ROW = 64
 _MOST_PARTS = 256
 _PART_BYTES = 64 << 10
+_ROWS_OF_A_CHUNK, _ROWS_WORTH_UNPACKING = 4, 32
+"""The fewest rows that a panel is read for once more, as it is or to be unpacked."""
 
 
 @cache
@@ -40,11 +40,11 @@ def parts_of_product(rows: int, panels: int, panel_bytes: int, threads: int) -> 
         panel_bytes: Bytes of each.
         threads: How many will share the work; any number may.
     """
-    if rows <= _FEW_ROWS:
+    if rows == 1:
         # Whole panels are read fastest; the last ones are split where threads would end at different times.
-        split = panels % threads if rows == 1 and panels < _PARTS_WANTED else 0
-        by_size = max(_MOST_PARTS_OF_SMALL, panels * panel_bytes // _PART_BYTES)
+        split = panels % threads if panels < _PARTS_WANTED else 0
+        by_size = max(_MOST_PARTS_OF_ONE_ROW, panels * panel_bytes // _PART_BYTES)
         return min(panels + split, _MOST_PARTS, by_size)
-    if panels >= _PARTS_WANTED:
-        return min(panels, _MOST_PARTS)
-    return panels * max(1, min(-(-_PARTS_WANTED // panels), rows // _FEWEST_ROWS_OF_A_CHUNK))
+    fewest = _ROWS_OF_A_CHUNK if unpack_from() is None else _ROWS_WORTH_UNPACKING
+    chunks = max(1, min(-(-_PARTS_WANTED // panels), rows // fewest))
+    return min(panels * chunks, _MOST_PARTS)

@@ -17,7 +17,7 @@ from onnxgen.facade.model import Model
 from onnxgen.facade.results import Chunk, Completion
 from onnxgen.facade.session import ChatSession
 from onnxgen.facade.text_model import Messages, TextModel
-from onnxgen.foundations.progress import SILENT, Progress
+from onnxgen.foundations.progress import SILENT, Progress, shown_by
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.metadata.model_spec import ModelSpec
 
@@ -35,7 +35,7 @@ class LLM:
             machine is fetched, what is not built is built, both into the configuration's cache folder.
         config: How to run it; None reads ``ONNXGEN_*`` variables and the user's configuration file.
         precision: The precision of a build that is needed.
-        progress: Shows fetching and building.
+        progress: Shows fetching, building, and the compilation of kernels on a machine's first run.
         backend: An executor that is loaded already, such as `onnxgen.backends.fake.FakeBackend`, for a model
             folder. It stays the caller's to close.
         clock: Seconds from any beginning, for timings.
@@ -66,7 +66,8 @@ class LLM:
 
         self.config = load_runtime_config().config if config is None else config
         folder = resolve_model(model, config=self.config, precision=precision, progress=progress)
-        self._text_model = TextModel(folder, config=self.config, backend=backend, clock=clock)
+        with shown_by(progress):
+            self._text_model = TextModel(folder, config=self.config, backend=backend, clock=clock)
         self.spec: ModelSpec = self._text_model.spec
         self.tokenizer: Tokenizer = self._text_model.tokenizer
         self.load_s: float = self._text_model.load_s

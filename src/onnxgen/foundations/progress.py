@@ -5,7 +5,9 @@ The command line shows bars on a terminal and plain lines elsewhere; libraries p
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -46,3 +48,20 @@ class _Silent:
 
 
 SILENT: Progress = _Silent()
+
+_SHOWN = ContextVar[Progress]("onnxgen_progress", default=SILENT)
+
+
+@contextmanager
+def shown_by(progress: Progress) -> Generator[None]:
+    """Long work that turns up below, in this thread, is shown by ``progress``, though nobody hands it down."""
+    before = _SHOWN.set(progress)
+    try:
+        yield
+    finally:
+        _SHOWN.reset(before)
+
+
+def current_progress() -> Progress:
+    """What shows long work here: that of the innermost `shown_by`, or `SILENT`."""
+    return _SHOWN.get()

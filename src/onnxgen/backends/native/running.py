@@ -48,6 +48,7 @@ class StepRunner:
         self._binding = Binding(
             prepared.plan, self.weights.packed, most_tokens=MOST_TOKENS, context=context, threads=threads
         )
+        self._binding.builder.table.load()
         self._counts: dict[tuple[int, int], np.ndarray] = {}
         self._logits, self._hidden = ReusedArrays(), ReusedArrays()
         self._bound: tuple[int, int] | None = None

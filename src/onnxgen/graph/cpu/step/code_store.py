@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
 from onnxgen.errors import MachineCodeError
-from onnxgen.foundations.progress import SILENT, Progress
+from onnxgen.foundations.progress import Progress, current_progress
 from onnxgen.foundations.runtime_config import default_cache_dir
 from onnxgen.graph.cpu.step.code_folder import Code, CodeFolder
 from onnxgen.graph.cpu.step.code_key import code_key
@@ -22,6 +22,9 @@ from onnxgen.graph.cpu.step.compiling import compile_in_processes, compile_kerne
 from onnxgen.graph.cpu.step.kernel import StepKernel
 from onnxgen.graph.cpu.step.object_loading import load_object
 from onnxgen.graph.cpu.step.walkers import WALKERS
+
+_FEW = 2
+"""So many kernels are compiled in this process before another has started."""
 
 STORE_VARIABLE = "ONNXGEN_KERNEL_CACHE"
 """Environment variable: another folder for the machine code of kernels."""
@@ -58,18 +61,30 @@ class CodeStore:
                 found = self._addresses[kernel] = self._load(kernel)
             return found
 
+    def addresses(self, kernels: Sequence[StepKernel]) -> list[int]:
+        """The address of each; as `prepare` where so many are missing that other processes are worth starting."""
+        with self._lock:
+            new = {kernel for kernel in kernels if kernel not in self._addresses}
+            if len(new) > _FEW and sum(not self.is_stored(kernel) for kernel in new) > _FEW:
+                self.prepare(kernels)
+            return [self.address(kernel) for kernel in kernels]
+
     def is_stored(self, kernel: StepKernel) -> bool:
         """Whether the kernel's code is on disk, so that it need not be compiled."""
         return self.folder.holds(code_key(kernel))
 
     def prepare(
-        self, kernels: Iterable[StepKernel], *, progress: Progress = SILENT, processes: int | None = None
+        self,
+        kernels: Iterable[StepKernel],
+        *,
+        progress: Progress | None = None,
+        processes: int | None = None,
     ) -> None:
         """Compile what is missing of some kernels, several at once, so that their addresses are had at once.
 
         Args:
             kernels: May repeat; the functions that walk steps come along.
-            progress: Told of each kernel; nothing is shown when nothing is missing.
+            progress: Told of each kernel, or nothing when nothing is missing; None takes that of the caller's thread.
             processes: How many to start at most; None takes as many as there are cores.
         """
         with self._lock:
@@ -80,7 +95,9 @@ class CodeStore:
             ]
             if not missing:
                 return
-            with progress.start("compiling kernels", total=len(missing), unit="kernels") as task:
+            with (progress or current_progress()).start(
+                "compiling kernels", total=len(missing), unit="kernels"
+            ) as task:
                 left = dict.fromkeys(missing)
                 for kernel, code in compile_in_processes(missing, processes=processes):
                     self._addresses[kernel] = self._keep(kernel, code)

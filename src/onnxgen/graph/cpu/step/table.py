@@ -63,7 +63,8 @@ class StepTable:
         assert not missing and not unknown, (
             f"{kernel.name}: missing {sorted(missing)}, unknown {sorted(unknown)}"
         )
-        words = [self._store.address(kernel), *(_word(arguments[key]) for key in kernel.arguments)]
+        # The code's address comes later: kernels that must be compiled are compiled together.
+        words = [0, *(_word(arguments[key]) for key in kernel.arguments)]
         assert len(words) <= ROW_WORDS, f"{kernel.name} has {len(words) - 1} arguments, {ROW_WORDS - 1} fit"
         self._rows.append([*words, *[0] * (ROW_WORDS - len(words))])
         self._parts.append(parts)
@@ -86,11 +87,16 @@ class StepTable:
     def __len__(self) -> int:
         return len(self._rows)
 
+    def load(self) -> None:
+        """Have the code of all calls, which the first run would wait for otherwise: compiled, where it is missing."""
+        assert len(self.words) == len(self)
+
     @property
     def words(self) -> np.ndarray:
-        """int64 ``[rows, ROW_WORDS]``."""
+        """int64 ``[rows, ROW_WORDS]``. The first time all code is loaded, and compiled where it is missing."""
         if self._words is None:
             self._words = np.array(self._rows, np.int64).reshape(-1, ROW_WORDS)
+            self._words[:, 0] = self._store.addresses(self.kernels)
             self._state = np.zeros((len(self._rows) * STATE_ROW_BYTES + LINE_BYTES) // 8, np.int64)
         return self._words
 

@@ -3,18 +3,24 @@ import os
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from onnxgen.foundations.progress import shown_by
 from onnxgen.graph.cpu.compiled.control import LINE_BYTES, Control, Request
+from onnxgen.graph.cpu.row_kernels import binary_kernel, unary_kernel
 from onnxgen.graph.cpu.step import code_key as keys
+from onnxgen.graph.cpu.step import code_store
 from onnxgen.graph.cpu.step.code_folder import Code, CodeFolder
 from onnxgen.graph.cpu.step.code_key import code_key
 from onnxgen.graph.cpu.step.code_store import CodeStore
+from onnxgen.graph.cpu.step.compiling import compile_kernel
 from onnxgen.graph.cpu.step.crew import Entry
 from onnxgen.graph.cpu.step.kernel import step_kernel
+from onnxgen.graph.cpu.step.table import StepTable
 from onnxgen.graph.cpu.step.walkers import LEAD, SERVE, WALKERS
 from step_probe import PROBE
 
@@ -35,6 +41,15 @@ for kernel in (unary_kernel("gelu"), wanted_rows_kernel()):
 crew().run(table, table.counts(StepShape(1, 1)), np.zeros(32, np.int64), threads=2)
 print(default_store().num_compiled, [name for name in ("numba", "llvmlite") if name in sys.modules])
 """
+
+
+_compile_once = cache(compile_kernel)
+
+
+@pytest.fixture(autouse=True)
+def _tests_do_not_wait_for_the_compiler(monkeypatch):
+    """What was compiled in this process is not compiled for another test."""
+    monkeypatch.setattr(code_store, "compile_kernel", _compile_once)
 
 
 def _start(folder, *, prepared=True):
@@ -66,7 +81,7 @@ def test_what_was_not_prepared_is_compiled_when_it_is_called(tmp_path):
 
 
 def test_processes_that_start_together_all_run(tmp_path):
-    together = [_start(tmp_path) for _ in range(3)]
+    together = [_start(tmp_path) for _ in range(2)]
     for process in together:
         assert _output(process)[0].endswith("[]")
     assert len(list(tmp_path.iterdir())) == 4
@@ -135,7 +150,7 @@ def test_a_place_that_cannot_be_written_costs_a_compilation(tmp_path):
     assert _compiled(place) == 1
     assert _compiled(place) == 1
     store = CodeStore(place)
-    store.prepare([LEAD])
+    store.prepare([LEAD], processes=0)
     assert store.num_compiled == len(WALKERS)
     assert _calls(store)
 
@@ -170,13 +185,35 @@ class _Shown:
 def test_progress_tells_of_each_kernel_that_is_missing(tmp_path):
     shown, store = _Shown(), CodeStore(tmp_path)
     store.address(LEAD)
-    store.prepare([LEAD, SERVE, SERVE], progress=shown)
+    store.prepare([LEAD, SERVE, SERVE], progress=shown, processes=0)
     count = len(WALKERS) - 1
     assert shown.events == [("compiling kernels", count, "kernels"), *[1] * count, "end"]
     shown.events.clear()
     store.prepare([LEAD, SERVE], progress=shown)
     CodeStore(tmp_path).prepare([], progress=shown)
     assert shown.events == []
+
+
+def test_progress_is_the_callers_where_nobody_names_one(tmp_path):
+    shown = _Shown()
+    with shown_by(shown):
+        CodeStore(tmp_path).prepare([], processes=0)
+    assert shown.events[0] == ("compiling kernels", len(WALKERS), "kernels")
+
+
+def test_a_table_loads_its_code_when_all_calls_are_known(tmp_path):
+    store = CodeStore(tmp_path)
+    table = StepTable(store)
+    kernels = [unary_kernel("exp"), binary_kernel("add"), binary_kernel("mul")]
+    for kernel in kernels:
+        table.add(kernel, **dict.fromkeys(kernel.arguments, 7))
+    assert store.num_compiled == 0
+    table.load()
+    # In other processes, and the functions that walk steps with them.
+    assert store.num_compiled == len(kernels) + len(WALKERS)
+    assert table.words[:, 0].tolist() == [store.address(kernel) for kernel in kernels]
+    table.add(kernels[0], **dict.fromkeys(kernels[0].arguments, 7))
+    assert table.words[3].tolist() == table.words[0].tolist()
 
 
 @pytest.mark.parametrize("processes", [0, 2])
@@ -191,7 +228,7 @@ def test_what_other_processes_cannot_compile_is_compiled_here(processes, tmp_pat
 def test_an_error_of_a_kernel_is_raised_here(tmp_path):
     broken = step_kernel("row_maps:unary", (), function="no such function")
     with pytest.raises(Exception, match="no such function"):
-        CodeStore(tmp_path).prepare([broken])
+        CodeStore(tmp_path).prepare([broken], processes=1)
 
 
 def test_an_interpreter_that_cannot_be_started_costs_time_only(tmp_path, monkeypatch):

@@ -60,31 +60,29 @@ def linear_attention(node: NodeSpec) -> Kernel:
     ) -> Any:
         batch, seq, _ = query.shape
         q, k, v = (
-            widened(x).reshape(batch, seq, count, -1)
+            widened(x).reshape(batch * seq, count, x.shape[2] // count)
             for x, count in ((query, heads), (key, kv_heads), (value, kv_heads))
         )
         gate = _needed(node, decay, "decay", used=decays)
         rate = _needed(node, beta, "beta", used=corrects)
-        state = np.zeros((batch, kv_heads, k.shape[3], v.shape[3]), q.dtype)
+        past = np.zeros((batch, kv_heads, k.shape[2], v.shape[2]), np.float32)
         if past_state is not None:
-            state[...] = past_state[-1] if window else past_state
-        states = np.zeros((max(window, 1), *state.shape), q.dtype)
-        y = np.empty((batch, seq, max(heads, kv_heads), v.shape[3]), q.dtype)
-        tokens = unroll(
-            state,
-            q * q.dtype.type(node.attr("scale", 0.0) or q.shape[3] ** -0.5),
-            k,
-            v,
-            decay=None if gate is None else gate.reshape(batch, seq, kv_heads, -1),
-            beta=None if rate is None else np.broadcast_to(rate[..., None], (batch, seq, kv_heads, 1)),
+            past = widened(past_state[-1] if window else past_state)
+        found = unroll(
+            past,
+            *(q, k, v),
+            range(0, batch * seq + 1, seq) if seq else [0] * (batch + 1),
+            scale=node.attr("scale", 0.0) or q.shape[2] ** -0.5,
+            decay=None if gate is None else gate.reshape(batch * seq, kv_heads, -1),
+            beta=None if rate is None else rate.reshape(batch * seq, -1),
+            window=window,
         )
-        for token, (output, _, _) in enumerate(tokens):
-            y[:, token] = output
-            if token >= seq - window:
-                states[token - seq] = state
-        states[-1] = state
-        kept = (states if window else state).astype(query.dtype if past_state is None else past_state.dtype)
-        output = y.reshape(batch, seq, -1).astype(query.dtype, copy=False)
+        if window:
+            found.states[-1] = found.state  # without tokens, too
+        kept = (found.states if window else found.state).astype(
+            query.dtype if past_state is None else past_state.dtype, copy=False
+        )
+        output = found.output.reshape(batch, seq, -1).astype(query.dtype, copy=False)
         return (output, kept) if len(node.outputs) > 1 else output
 
     return Kernel(run)
@@ -123,48 +121,42 @@ def gated_delta_net(node: NodeSpec) -> Kernel:
         q, k, v = _heads(node, query, key, value, initial_state)
         if node.attr("qk_l2_norm", 0):
             q, k = (x / np.sqrt(np.square(x).sum(-1, keepdims=True) + np.float32(1e-6)) for x in (q, k))
-        q = q * q.dtype.type(node.attr("scale", 0.0) or q.shape[2] ** -0.5)
         heads = v.shape[1]
         gate = _needed(node, decay, "decay", used=decays)
         if gate is not None:
             gate = _gate(node, gate.reshape(len(q), heads, -1), a_log, dt_bias)
         rate = _needed(node, beta, "beta", used=corrects)
         if rate is not None:
-            rate = rate.reshape(len(q), heads, 1)
+            rate = rate.reshape(len(q), heads)
             rate = sigmoid(rate) if node.attr("beta_activation", "none") == "sigmoid" else rate
-        spans = _spans(node, len(q), offsets, initial_state)
-        state = np.zeros((len(spans), heads, q.shape[2], v.shape[2]), np.float32)
+        bounds = _bounds(node, len(q), offsets, initial_state)
+        past = np.zeros((len(bounds) - 1, heads, q.shape[2], v.shape[2]), np.float32)
         if initial_state is not None:
-            state[...] = initial_state.swapaxes(2, 3)
-        captures = [0] * len(spans)
+            past = initial_state.swapaxes(2, 3)
+        lengths = [b - a for a, b in pairwise(bounds)]
+        captures = [0] * len(lengths)
         if capacity and capture_count is not None and (capture_active is None or capture_active.any()):
-            captures = integers(capture_count)
-        y = np.empty((len(q), max(q.shape[1], heads), v.shape[2]), np.float32)
-        width = heads * (1 if gate is None else gate.shape[2])
-        updates = np.zeros((len(spans), capacity * (width + k[0].size + v[0].size)), np.float32)
-        for index, span in enumerate(spans):
-            parts = {
-                "decay": None if gate is None else gate[span],
-                "beta": None if rate is None else rate[span],
-            }
-            captured = [
-                updates[index, start : start + capacity * size].reshape(capacity, size)
-                for start, size in zip(
-                    np.cumsum([0, capacity * width, capacity * k[0].size]).tolist(),
-                    (width, k[0].size, v[0].size),
-                    strict=True,
-                )
-            ]
-            for token, (output, kept, added) in enumerate(
-                unroll(state[index], q[span], k[span], v[span], **parts)
-            ):
-                y[span.start + token] = output
-                if token < min(captures[index], capacity):
-                    for row, values in zip(captured, (kept, k[span.start + token], added), strict=True):
-                        row[token] = values.reshape(-1)
-        shape = (*(leading or (len(q),)), *y.shape[1:])
-        found = (y.reshape(shape).astype(query.dtype, copy=False), state.swapaxes(2, 3).copy(), updates)
-        return found[: len(node.outputs)] if len(node.outputs) > 1 else found[0]
+            wanted = zip(integers(capture_count), lengths, strict=True)
+            captures = [max(0, min(count, capacity, length)) for count, length in wanted]
+        found = unroll(
+            past,
+            *(q, k, v),
+            bounds,
+            scale=node.attr("scale", 0.0) or q.shape[2] ** -0.5,
+            decay=gate,
+            beta=rate,
+            captures=captures,
+            capacity=capacity,
+        )
+        results = [
+            found.output.reshape(*(leading or (len(q),)), *found.output.shape[1:]).astype(
+                query.dtype, copy=False
+            ),
+            found.state.swapaxes(2, 3).copy(),
+        ]
+        if len(node.outputs) > 2:
+            results.append(_updates(found.added, gate, k, bounds, captures))
+        return tuple(results[: len(node.outputs)]) if len(node.outputs) > 1 else results[0]
 
     return Kernel(run)
 
@@ -205,13 +197,24 @@ def _gate(
     return -rate * np.logaddexp(shifted, 0)
 
 
-def _spans(node: NodeSpec, tokens: int, offsets: np.ndarray | None, state: np.ndarray | None) -> list[slice]:
+def _updates(
+    added: np.ndarray, gate: np.ndarray | None, key: np.ndarray, bounds: list[int], captures: list[int]
+) -> np.ndarray:
+    """For replay: of each sequence the decays of its first tokens, their keys, and what they added."""
+    sequences, capacity, heads, _ = added.shape
+    kept = np.zeros((sequences, capacity, heads, 1 if gate is None else gate.shape[2]), np.float32)
+    keys = np.zeros((sequences, capacity, *key.shape[1:]), np.float32)
+    for index, (start, count) in enumerate(zip(bounds, captures, strict=False)):
+        kept[index, :count] = 1 if gate is None else np.exp(gate[start : start + count])
+        keys[index, :count] = key[start : start + count]
+    return np.concatenate([part.reshape(sequences, -1) for part in (kept, keys, added)], axis=1)
+
+
+def _bounds(node: NodeSpec, tokens: int, offsets: np.ndarray | None, state: np.ndarray | None) -> list[int]:
+    """Where sequences begin, and where the last one ends."""
     if offsets is not None:
-        bounds = checked_bounds(node, offsets, tokens)
-    elif state is not None and len(state) and tokens % len(state) == 0:
-        bounds = list(range(0, tokens + 1, max(1, tokens // len(state))))
-    else:
-        raise KernelError(
-            f"{node}: needs cu_seqlens, or a state for as many sequences as divide {tokens} tokens"
-        )
-    return [slice(a, b) for a, b in pairwise(bounds)]
+        return checked_bounds(node, offsets, tokens)
+    if state is not None and len(state) and tokens % len(state) == 0:
+        each = tokens // len(state)
+        return [index * each for index in range(len(state) + 1)]
+    raise KernelError(f"{node}: needs cu_seqlens, or a state for as many sequences as divide {tokens} tokens")

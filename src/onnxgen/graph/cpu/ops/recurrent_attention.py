@@ -49,25 +49,22 @@ def linear_attention(node: NodeSpec) -> Kernel:
             )
         batch, seq, _ = query.shape
         q, k, v = (
-            widened(x).reshape(batch, seq, count, -1)  # (batch, seq, heads, dim)
+            widened(x).reshape(batch, seq, count, x.shape[2] // count)  # (batch, seq, heads, dim)
             for x, count in ((query, heads), (key, kv_heads), (value, kv_heads))
         )
-        state = np.zeros((batch, kv_heads, k.shape[3], v.shape[3]), q.dtype)
-        if past_state is not None:
-            state[...] = past_state
-        tokens = unroll(
-            state,
-            q * q.dtype.type(scale or q.shape[3] ** -0.5),
-            k,
-            v,
-            decay=None if decay is None else widened(decay).reshape(batch, seq, kv_heads, -1),
-            beta=None if beta is None else np.broadcast_to(widened(beta)[..., None], (*v.shape[:3], 1)),
+        dims = k.shape[3], v.shape[3]
+        found = unroll(
+            np.zeros((batch, kv_heads, *dims), np.float32) if past_state is None else widened(past_state),
+            q.reshape(batch * seq, *q.shape[2:]),
+            k.reshape(batch * seq, *k.shape[2:]),
+            v.reshape(batch * seq, *v.shape[2:]),
+            range(0, batch * seq + 1, seq) if seq else [0] * (batch + 1),
+            scale=scale or q.shape[3] ** -0.5,
+            decay=None if decay is None else widened(decay).reshape(batch * seq, kv_heads, -1),
+            beta=None if beta is None else widened(beta).reshape(batch * seq, -1),
         )
-        y = np.empty((batch, seq, heads, v.shape[3]), q.dtype)
-        for token, (output, _, _) in enumerate(tokens):
-            y[:, token] = output
-        output = y.reshape(batch, seq, -1).astype(query.dtype, copy=False)
-        return output, state.astype(query.dtype if past_state is None else past_state.dtype, copy=False)
+        output = found.output.reshape(batch, seq, -1).astype(query.dtype, copy=False)
+        return output, found.state.astype(query.dtype if past_state is None else past_state.dtype, copy=False)
 
     return function_kernel(_outputs(run, node), node)
 

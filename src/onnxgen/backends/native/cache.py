@@ -16,8 +16,7 @@ from onnxgen.backends.base import NO_BLOCK, BlockCopy, CacheGeometry, Step
 from onnxgen.backends.native.plan import CacheLayer
 from onnxgen.errors import BackendError, StateError, StepError
 from onnxgen.graph.cpu.aligned_memory import aligned
-from onnxgen.graph.cpu.compiled.paged.layout import KEYS, TILE_TOKENS, values_offset
-from onnxgen.graph.cpu.key_value_pages import KeyValuePages
+from onnxgen.graph.cpu.key_value_pages import GROUP_TOKENS, KeyValuePages
 
 _MIB = 1 << 20
 
@@ -46,7 +45,7 @@ class NativeCache:
     ) -> None:
         size = min(block_size, num_tokens)
         self._geometry = CacheGeometry(num_seqs * -(-num_tokens // size), size)
-        self.stored_size = -(-size // TILE_TOKENS) * TILE_TOKENS
+        self.stored_size = -(-size // GROUP_TOKENS) * GROUP_TOKENS
         self.owner = owner
         self._pages = [
             KeyValuePages(layer.kv_heads, layer.head_dim, layer.head_dim, self.stored_size)
@@ -128,7 +127,7 @@ class NativeCache:
             else:
                 for start, pages in zip(self._starts, self._pages, strict=False):
                     own = slice(start, start + pages.block_bytes)
-                    _copy_tokens(pages, memory[c.source, own], memory[c.target, own], c.num_tokens)
+                    pages.copy_tokens(memory[c.source, own], memory[c.target, own], c.num_tokens)
             self._written, self._long = self._after([c])
 
     def begin(self, step: Step) -> None:
@@ -173,28 +172,3 @@ class NativeCache:
         if self._memory is None:
             raise StateError("this cache was closed; make a new one")
         return self._memory
-
-
-def _copy_tokens(pages: KeyValuePages, source: np.ndarray, target: np.ndarray, num_tokens: int) -> None:
-    """Copy the first tokens of a layer's block, and leave the others."""
-    old_tiles, new_tiles = (block.reshape(-1, pages.tile_bytes) for block in (source, target))
-    per_head = pages.block_size // TILE_TOKENS
-    for index, (old, new) in enumerate(zip(old_tiles, new_tiles, strict=True)):
-        count = max(0, min(TILE_TOKENS, num_tokens - index % per_head * TILE_TOKENS))
-        for before, after in zip(_by_token(pages, old), _by_token(pages, new), strict=True):
-            after[:count] = before[:count]
-        for token in range(count):
-            _values(pages, new)[token // 2, :, token % 2] = _values(pages, old)[token // 2, :, token % 2]
-
-
-def _by_token(pages: KeyValuePages, tile: np.ndarray) -> list[np.ndarray]:
-    """Scales and keys of a tile, ``[tokens, ...]``."""
-    behind = values_offset(pages.head_dim)
-    scales = tile[:KEYS].view(np.float32).reshape(3, TILE_TOKENS)
-    keys = tile[KEYS:behind].view(np.int16).reshape(-1, TILE_TOKENS, 2)
-    return [*scales, keys.swapaxes(0, 1)]
-
-
-def _values(pages: KeyValuePages, tile: np.ndarray) -> np.ndarray:
-    """``[pairs of tokens, value_dim, 2]``."""
-    return tile[values_offset(pages.head_dim) :].view(np.int16).reshape(-1, pages.value_dim, 2)

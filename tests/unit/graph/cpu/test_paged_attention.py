@@ -130,13 +130,14 @@ def test_blocks_outside_of_a_window_are_not_needed():
     np.testing.assert_array_equal(last[0], whole[399], err_msg=f"seed {SEED}")
 
 
+@pytest.mark.parametrize("block_size", [16, 32, 48, 192])
 @pytest.mark.parametrize("name", ["three heads a key", "window"])
-def test_chunks_blocks_and_parts_change_no_bit(name):
+def test_chunks_blocks_and_parts_change_no_bit(name, block_size):
     attention, rng = ATTENTIONS[name], np.random.default_rng(SEED)
     rows = random_rows(rng, attention, 600)
     whole = in_one_step(attention, rows, block_size=64)
-    blocks = [int(block) for block in rng.permutation(40)[: -(-len(rows) // 16)]]
-    cache, outs, done = Cache(attention, 40, 16, garbage=0x7F), [], 0
+    blocks = [int(block) for block in rng.permutation(40)[: -(-len(rows) // block_size)]]
+    cache, outs, done = Cache(attention, 40, block_size, garbage=0x7F), [], 0
     while done < len(rows):
         size = min(int(rng.choice([1, 1, 2, 5, 64, 150])), len(rows) - done)
         parts = int(rng.integers(1, 6))

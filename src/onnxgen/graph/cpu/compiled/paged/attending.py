@@ -19,20 +19,20 @@ from onnxgen.graph.cpu.compiled.atomics import atomic_add, atomic_store
 from onnxgen.graph.cpu.compiled.function import inline
 from onnxgen.graph.cpu.compiled.header import Header
 from onnxgen.graph.cpu.compiled.kernel import float_word, floats, ints32, ints64, word
-from onnxgen.graph.cpu.compiled.paged import layout
 from onnxgen.graph.cpu.compiled.paged.arguments import ATTEND, words
 from onnxgen.graph.cpu.compiled.paged.blocking import blocking
 from onnxgen.graph.cpu.compiled.paged.items import ITEM_BYTES, Item
+from onnxgen.graph.cpu.compiled.paged.layout import GROUP_TOKENS, MOST_TILE_TOKENS, SCALES, token_bytes
 from onnxgen.graph.cpu.compiled.paged.merging import clear_of, finish_of, merge_of, record_bytes, total
 from onnxgen.graph.cpu.compiled.paged.numbers import LOWEST, SPLIT_KEYS, TILE_KEYS
-from onnxgen.graph.cpu.compiled.paged.scores import SCORE_BYTES, scores_of
-from onnxgen.graph.cpu.compiled.paged.scratch import GROUPS, places
+from onnxgen.graph.cpu.compiled.paged.scores import SCORE_BYTES, gather_scales, scores_of
+from onnxgen.graph.cpu.compiled.paged.scratch import GROUPS, GROUPS_BYTES, places
 from onnxgen.graph.cpu.compiled.paged.values import WEIGHT_BYTES, values_of
 from onnxgen.graph.cpu.compiled.paged.weights import maxima_of, weigh_of
 from onnxgen.graph.cpu.compiled.vectors import LANES, VECTOR_BYTES
 from onnxgen.graph.cpu.isa import Isa
 
-_QUERIES, _SCALES, _PAGES, _BLOCK_BYTES, _OUT, _STRIDE, _GROUP, _WINDOW, _CAP, _SINKS, _ITEMS, _PARTIALS = (
+(_QUERIES, _SCALES, _PAGES, _BLOCK_BYTES, _OUT, _STRIDE, _GROUP, _WINDOW, _CAP, _SINKS, _ITEMS, _PARTIALS) = (
     words(
         ATTEND,
         *("queries", "query_scales", "pages", "block_bytes", "out", "out_stride"),
@@ -41,24 +41,23 @@ _QUERIES, _SCALES, _PAGES, _BLOCK_BYTES, _OUT, _STRIDE, _GROUP, _WINDOW, _CAP, _
 )
 
 _LOG2_E, _LOWEST = np.float32(math.log2(math.e)), np.float32(LOWEST)
-_TOKENS = layout.TILE_TOKENS
 
 
 def attend(*, isa: str, head_dim: int, value_dim: int, softcap: bool) -> Callable[..., None]:
     """The kernel; its arguments are `arguments.ATTEND`."""
     target = Isa(isa)
     shape = blocking(target)
-    scores, add_values = scores_of(target, shape, head_dim), values_of(target, shape, value_dim)
+    scores, add_values = (scores_of(target, shape, head_dim), values_of(target, shape, value_dim))
     maxima = maxima_of(target, shape, softcap=softcap, masked=False)
     maxima_seen = maxima_of(target, shape, softcap=softcap, masked=True)
     weigh, weigh_seen = weigh_of(target, masked=False), weigh_of(target, masked=True)
-    clear, merge, finish = clear_of(value_dim), merge_of(target, value_dim), finish_of(target, value_dim)
+    clear, merge, finish = (clear_of(value_dim), merge_of(target, value_dim), finish_of(target, value_dim))
 
     block_rows = shape.rows
-    tile_bytes, values_at = layout.tile_bytes(head_dim, value_dim), layout.values_offset(head_dim)
-    query_bytes, sums_bytes, row_record = 2 * head_dim, 4 * value_dim, record_bytes(value_dim)
+    bytes_of_token = token_bytes(head_dim, value_dim)
+    query_bytes, sums_bytes, row_record = (2 * head_dim, 4 * value_dim, record_bytes(value_dim))
     p = places(block_rows, value_dim)
-    key_groups_at, value_groups_at, scales_at = p.key_groups, p.value_groups, p.scales
+    groups_at, scales_at = p.groups, p.scales
     scores_at, weights_at, fades_at = p.scores, p.weights, p.fades
     ends_at, maxima_at, denominators_at, sums_at, records_at = (
         p.ends,
@@ -69,34 +68,39 @@ def attend(*, isa: str, head_dim: int, value_dim: int, softcap: bool) -> Callabl
     )
 
     @inline
-    def find_groups(row: int, step: int, item: int, scratch: int, key: int, low: int, end: int) -> None:
-        """Addresses and scales of 64 keys from ``key`` on.
+    def find_groups(
+        row: int, step: int, item: int, scratch: int, key: int, low: int, end: int, tile: int
+    ) -> None:
+        """Addresses and scales of the 64 tokens from ``key`` on.
 
         Groups that no row sees, those wholly outside of ``low`` to ``end``, may have no block: any other stands for them.
         """
         width, block_size = word(step, _TABLE_WIDTH), word(step, _BLOCK_SIZE)
         blocks = ints32(word(step, _BLOCK_TABLE) + 4 * width * word(item, _SEQ), width)
-        head = word(row, _PAGES) + word(item, _KV_HEAD) * (block_size // _TOKENS) * tile_bytes
-        keys, values = ints64(scratch + key_groups_at, GROUPS), ints64(scratch + value_groups_at, GROUPS)
-        scales = ints64(scratch + scales_at, 3 * TILE_KEYS // 2)
-        first, last = low // _TOKENS * _TOKENS, (end - 1) // _TOKENS * _TOKENS
+        head = word(row, _PAGES) + word(item, _KV_HEAD) * block_size * bytes_of_token
+        groups = ints64(scratch + groups_at, 3 * GROUPS)
+        first, last = (low // GROUP_TOKENS * GROUP_TOKENS, (end - 1) // GROUP_TOKENS * GROUP_TOKENS)
         for group in range(GROUPS):
-            token = min(max(key + group * _TOKENS, first), last)
-            place = head + blocks[token // block_size] * word(row, _BLOCK_BYTES)
-            place += token % block_size // _TOKENS * tile_bytes
-            keys[group], values[group] = place + layout.KEYS, place + values_at
-            stored = ints64(place, 3 * _TOKENS // 2)
-            for kind in range(3):
-                for pair in range(_TOKENS // 2):
-                    scales[(kind * TILE_KEYS + group * _TOKENS) // 2 + pair] = stored[
-                        kind * _TOKENS // 2 + pair
-                    ]
+            token = min(max(key + group * GROUP_TOKENS, first), last)
+            within = token % block_size
+            column = within % tile
+            scales = (
+                head
+                + blocks[token // block_size] * word(row, _BLOCK_BYTES)
+                + (within - column) * bytes_of_token
+            )
+            keys = scales + 4 * SCALES * tile
+            groups[group] = keys + 4 * column
+            groups[GROUPS + group] = keys + 2 * head_dim * tile + 2 * value_dim * column
+            groups[2 * GROUPS + group] = scales + 4 * column
+        gather_scales(scratch + groups_at + 2 * GROUPS_BYTES, 4 * tile, scratch + scales_at)
 
     @inline
     def attend_block(
         row: int,
         scratch: int,
         key: int,
+        tile: int,
         queries: int,
         scales: int,
         begin: int,
@@ -111,7 +115,7 @@ def attend(*, isa: str, head_dim: int, value_dim: int, softcap: bool) -> Callabl
         if key > latest or key + TILE_KEYS + window <= earliest + 1:
             return
         all_seen = key + TILE_KEYS <= earliest + 1 and key + window > latest
-        scores(count, queries + begin * query_bytes, scratch + key_groups_at, scratch + scores_at)
+        scores(count, queries + begin * query_bytes, scratch + groups_at, 4 * tile, scratch + scores_at)
         ends = ints64(scratch + ends_at, count)
         if not all_seen:
             for index in range(count):
@@ -131,9 +135,12 @@ def attend(*, isa: str, head_dim: int, value_dim: int, softcap: bool) -> Callabl
             maxima(*rows_of_block)
         else:
             maxima_seen(*rows_of_block)
-        highest, fades = floats(scratch + maxima_at + 4 * begin, count), floats(scratch + fades_at, count)
+        highest, fades = (floats(scratch + maxima_at + 4 * begin, count), floats(scratch + fades_at, count))
         for index in range(count):
-            mine, out = scratch + scores_at + index * SCORE_BYTES, scratch + weights_at + index * WEIGHT_BYTES
+            mine, out = (
+                scratch + scores_at + index * SCORE_BYTES,
+                scratch + weights_at + index * WEIGHT_BYTES,
+            )
             denominator = scratch + denominators_at + (begin + index) * VECTOR_BYTES
             if all_seen:
                 weigh(mine, highest[index], fades[index], scratch + scales_at, denominator, out, 0, 0)
@@ -152,7 +159,7 @@ def attend(*, isa: str, head_dim: int, value_dim: int, softcap: bool) -> Callabl
             count,
             scratch + weights_at,
             scratch + fades_at,
-            scratch + value_groups_at,
+            scratch + groups_at + GROUPS_BYTES,
             scratch + sums_at + begin * sums_bytes,
         )
 
@@ -202,7 +209,7 @@ def attend(*, isa: str, head_dim: int, value_dim: int, softcap: bool) -> Callabl
     @inline
     def write_rows(row: int, step: int, item: int, scratch: int) -> None:
         """The quotients of the item's records to where they belong."""
-        group, first_row, sinks = word(row, _GROUP), word(item, _FIRST_ROW), word(row, _SINKS)
+        group, first_row, sinks = (word(row, _GROUP), word(item, _FIRST_ROW), word(row, _SINKS))
         first_token = ints32(word(step, _CU_SEQLENS), word(item, _SEQ) + 1)[word(item, _SEQ)]
         for index in range(word(item, _NUM_ROWS)):
             token = first_token + (first_row + index) // group
@@ -221,10 +228,7 @@ def attend(*, isa: str, head_dim: int, value_dim: int, softcap: bool) -> Callabl
         )
         first_token = ints32(word(step, _CU_SEQLENS), seq + 1)[seq]
         before = (word(item, _KV_HEAD) * word(step, _STEP_TOKENS) + first_token) * group + first_row
-        queries, scales = (
-            word(row, _QUERIES) + before * query_bytes,
-            word(row, _SCALES) + 4 * before,
-        )
+        queries, scales = (word(row, _QUERIES) + before * query_bytes, word(row, _SCALES) + 4 * before)
         context = ints32(word(step, _CONTEXT_LENS), seq + 1)[seq]
         low = max(context + first_row // group + 1 - word(row, _WINDOW), 0)
         end = context + (first_row + rows - 1) // group + 1
@@ -234,16 +238,22 @@ def attend(*, isa: str, head_dim: int, value_dim: int, softcap: bool) -> Callabl
         records = scratch + records_at
         if is_family:
             begin_records(rows, records)
+        end_key = min(word(item, _END_SPLIT) * SPLIT_KEYS, end)
+        first_key = max(word(item, _FIRST_SPLIT) * SPLIT_KEYS, low // TILE_KEYS * TILE_KEYS)
+        block_size = word(step, _BLOCK_SIZE)
+        # The largest power of two in it.
+        tile = min(block_size & -block_size, MOST_TILE_TOKENS)
         for split in range(word(item, _FIRST_SPLIT), word(item, _END_SPLIT)):
             begin_split(rows, scratch)
-            for key in range(split * SPLIT_KEYS, min((split + 1) * SPLIT_KEYS, end), TILE_KEYS):
-                if key + TILE_KEYS > low:
-                    find_groups(row, step, item, scratch, key, low, end)
-                    for block in range(blocks):
-                        begin, stop = block * rows // blocks, (block + 1) * rows // blocks
-                        attend_block(
-                            row, scratch, key, queries, scales, begin, stop - begin, first_row, context
-                        )
+            for key in range(
+                max(split * SPLIT_KEYS, first_key), min((split + 1) * SPLIT_KEYS, end_key), TILE_KEYS
+            ):
+                find_groups(row, step, item, scratch, key, low, end, tile)
+                for block in range(blocks):
+                    begin, stop = block * rows // blocks, (block + 1) * rows // blocks
+                    attend_block(
+                        row, scratch, key, tile, queries, scales, begin, stop - begin, first_row, context
+                    )
             if not is_family:
                 records = partials + (split - word(item, _FAMILY_FIRST)) * rows * row_record
                 begin_records(rows, records)

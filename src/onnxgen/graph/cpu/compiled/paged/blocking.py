@@ -8,7 +8,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from onnxgen.graph.cpu.compiled.paged.layout import TILE_TOKENS
+from onnxgen.graph.cpu.compiled.paged.layout import GROUP_TOKENS
 from onnxgen.graph.cpu.compiled.paged.numbers import TILE_KEYS
 from onnxgen.graph.cpu.compiled.vectors import I64, INTS, every, load
 from onnxgen.graph.cpu.isa import Isa
@@ -62,7 +62,7 @@ def counted(b: Any, count: int, sums: list[Any], body: Callable[[Any, list[Any]]
         sums: Values before the first turn.
         body: From a turn's number and the sums to the next sums.
     """
-    before, loop, after = b.block, b.append_basic_block("turn"), b.append_basic_block("turned")
+    before, loop, after = (b.block, b.append_basic_block("turn"), b.append_basic_block("turned"))
     b.branch(loop)
     b.position_at_end(loop)
     turn = b.phi(I64)
@@ -98,8 +98,8 @@ def times(b: Any, value: Any, factor: int) -> Any:
 
 
 def addresses(b: Any, place: Any) -> list[Any]:
-    """The addresses of a tile's four groups of 16 tokens, which lie one after another."""
-    return [load(b, at(b, place, 8 * group), I64) for group in range(TILE_KEYS // TILE_TOKENS)]
+    """The addresses of four groups of 16 tokens, which lie one after another."""
+    return [load(b, at(b, place, 8 * group), I64) for group in range(TILE_KEYS // GROUP_TOKENS)]
 
 
 def _not_unrolled(module: Any) -> Any:

@@ -1,25 +1,24 @@
-"""Places in a tile of 16 tokens of one head; `onnxgen.graph.cpu.key_value_pages` draws it."""
+"""Places in a tile of tokens of one head; `onnxgen.graph.cpu.key_value_pages` draws it."""
 
 from __future__ import annotations
 
-TILE_TOKENS = 16
-"""Tokens whose keys lie side by side."""
+import math
 
-VALUE_LOGS = 4 * TILE_TOKENS
-"""Where the values' log scales begin; the keys' scales are at 0."""
+GROUP_TOKENS = 16
+"""Tokens whose keys are in one line, a lane each. Blocks have a multiple of it."""
 
-VALUE_INVERSES = 2 * 4 * TILE_TOKENS
-"""Where the values' inverse scales begin."""
+MOST_TILE_TOKENS = 64
+"""Tokens of a tile where the blocks allow it: what attention reads before it turns to the next tile."""
 
-KEYS = 3 * 4 * TILE_TOKENS
-"""Where the keys begin."""
-
-
-def values_offset(head_dim: int) -> int:
-    """Where the values begin."""
-    return KEYS + 2 * TILE_TOKENS * head_dim
+SCALES = 3
+"""float32 of a token: its keys' scale, its values' log scale and inverse scale."""
 
 
-def tile_bytes(head_dim: int, value_dim: int) -> int:
-    """A tile."""
-    return values_offset(head_dim) + 2 * TILE_TOKENS * value_dim
+def tile_tokens(block_size: int) -> int:
+    """Tokens of a tile: 16, 32 or 64."""
+    return math.gcd(block_size, MOST_TILE_TOKENS)
+
+
+def token_bytes(head_dim: int, value_dim: int) -> int:
+    """Memory of a token."""
+    return 4 * SCALES + 2 * (head_dim + value_dim)

@@ -66,7 +66,7 @@ def plan() -> Callable[..., None]:
                     and words[place * ITEM_WORDS + _COST] > words[(place - gap) * ITEM_WORDS + _COST]
                 ):
                     for w in range(ITEM_WORDS):
-                        mine, other = place * ITEM_WORDS + w, (place - gap) * ITEM_WORDS + w
+                        mine, other = (place * ITEM_WORDS + w, (place - gap) * ITEM_WORDS + w)
                         words[mine], words[other] = words[other], words[mine]
                     place -= gap
 
@@ -74,7 +74,10 @@ def plan() -> Callable[..., None]:
         items, most = word(row, _ITEMS), word(row, _MOST_ITEMS)
         kv_heads, group = word(row, _KV_HEADS), word(row, _GROUP)
         seqs = word(step, _SEQS)
-        lengths, contexts = ints32(word(step, _CU_SEQLENS), seqs + 1), ints32(word(step, _CONTEXT_LENS), seqs)
+        lengths, contexts = (
+            ints32(word(step, _CU_SEQLENS), seqs + 1),
+            ints32(word(step, _CONTEXT_LENS), seqs),
+        )
         share = total_cost(row, step) * kv_heads // (word(row, _WORKERS) * _ITEMS_PER_WORKER) + 1
         counters = items + (most + 1) * ITEM_BYTES
         count = partials = 0
@@ -110,7 +113,7 @@ def plan() -> Callable[..., None]:
                         item[_END_SPLIT] = min(begin + (piece + 1) * splits, end)
                         item[_PARTIAL] = partials if kept else -1
                         item[_COUNTER] = counter
-                        item[_FAMILY_FIRST], item[_FAMILY_END], item[_FAMILY_ITEMS] = begin, end, pieces
+                        item[_FAMILY_FIRST], item[_FAMILY_END], item[_FAMILY_ITEMS] = (begin, end, pieces)
                         # A piece may end within its last split: splits are cost enough to go by.
                         item[_COST] = (item[_END_SPLIT] - item[_FIRST_SPLIT]) * rows
                         count += 1

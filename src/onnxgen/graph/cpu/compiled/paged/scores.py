@@ -14,8 +14,19 @@ from onnxgen.graph.cpu.compiled.paged.blocking import (
     zeros,
 )
 from onnxgen.graph.cpu.compiled.paged.emitting import NOTHING, PLACE, emitted
+from onnxgen.graph.cpu.compiled.paged.layout import SCALES
 from onnxgen.graph.cpu.compiled.paged.numbers import TILE_KEYS
-from onnxgen.graph.cpu.compiled.vectors import I32, INTS, VECTOR_BYTES, WORDS, dot_words, load, splat, store
+from onnxgen.graph.cpu.compiled.vectors import (
+    FLOATS,
+    I32,
+    INTS,
+    VECTOR_BYTES,
+    WORDS,
+    dot_words,
+    load,
+    splat,
+    store,
+)
 from onnxgen.graph.cpu.isa import Isa
 
 SCORE_BYTES = 4 * TILE_KEYS
@@ -23,28 +34,30 @@ SCORE_BYTES = 4 * TILE_KEYS
 
 
 def scores_of(isa: Isa, shape: Blocking, head_dim: int) -> Any:
-    """``scores(rows, queries, tiles, out)``: int32 ``out[rows][64]``.
+    """``scores(rows, queries, keys, line_bytes, out)``: int32 ``out[rows][64]``.
 
     Args of the function:
         rows: From 1 to ``shape.rows``.
         queries: Address of int16 ``[rows][head_dim]``.
-        tiles: Address of four addresses of keys, 16 each: ``[head_dim / 2][16 keys][2]``.
+        keys: Address of four addresses, of 16 keys each: two dimensions of each key in a line, ``[head_dim / 2][16 keys][2]``.
+        line_bytes: From one such line to the next.
         out: Address of the scores.
     """
 
-    def emit(b: Any, rows: int, queries: Any, tiles: list[Any], out: Any) -> None:
-        for first in range(0, len(tiles), shape.vectors):
-            columns = tiles[first : first + shape.vectors]
+    def emit(b: Any, rows: int, queries: Any, keys: list[Any], line_bytes: Any, out: Any) -> None:
+        for first in range(0, len(keys), shape.vectors):
+            columns = keys[first : first + shape.vectors]
 
             def dot(pair: Any, sums: list[Any], columns: list[Any] = columns) -> list[Any]:
-                keys = [load(b, at(b, tile, times(b, pair, VECTOR_BYTES)), WORDS) for tile in columns]
+                line = b.mul(pair, line_bytes)
+                vectors = [load(b, at(b, column, line), WORDS) for column in columns]
                 new: list[Any] = []
                 for row in range(rows):
                     place = at(b, queries, at(b, times(b, pair, 4), 2 * head_dim * row))
                     query = b.bitcast(splat(b, load(b, place, I32), INTS), WORDS)
-                    mine = sums[row * len(keys) : (row + 1) * len(keys)]
+                    mine = sums[row * len(vectors) : (row + 1) * len(vectors)]
                     new += [
-                        dot_words(b, isa, total, key, query) for total, key in zip(mine, keys, strict=True)
+                        dot_words(b, isa, total, key, query) for total, key in zip(mine, vectors, strict=True)
                     ]
                 return new
 
@@ -53,9 +66,21 @@ def scores_of(isa: Isa, shape: Blocking, head_dim: int) -> Any:
                 row, column = divmod(index, len(columns))
                 store(b, total, at(b, out, SCORE_BYTES * row + VECTOR_BYTES * (first + column)))
 
-    @emitted(NOTHING, PLACE, PLACE, PLACE, PLACE)
-    def scores(b: Any, count: Any, queries: Any, places: Any, out: Any) -> None:
-        tiles = addresses(b, places)
-        for_each_count(b, count, shape.rows, lambda rows: emit(b, rows, queries, tiles, out))
+    @emitted(NOTHING, PLACE, PLACE, PLACE, PLACE, PLACE)
+    def scores(b: Any, count: Any, queries: Any, keys: Any, line_bytes: Any, out: Any) -> None:
+        columns = addresses(b, keys)
+        for_each_count(b, count, shape.rows, lambda rows: emit(b, rows, queries, columns, line_bytes, out))
 
     return scores
+
+
+@emitted(NOTHING, PLACE, PLACE, PLACE)
+def gather_scales(b: Any, scales: Any, line_bytes: Any, out: Any) -> None:
+    """``gather_scales(scales, line_bytes, out)``: float32 ``out[3][64]``.
+
+    ``scales`` is the address of four addresses, of 16 tokens each: ``[3][16]``, lines that are ``line_bytes`` apart.
+    """
+    for group, place in enumerate(addresses(b, scales)):
+        for kind in range(SCALES):
+            values = load(b, at(b, place, times(b, line_bytes, kind)), FLOATS)
+            store(b, values, at(b, out, SCORE_BYTES * kind + VECTOR_BYTES * group))

@@ -14,7 +14,7 @@ from onnxgen.graph.cpu.compiled.paged.blocking import (
     zeros,
 )
 from onnxgen.graph.cpu.compiled.paged.emitting import NOTHING, PLACE, emitted
-from onnxgen.graph.cpu.compiled.paged.layout import TILE_TOKENS
+from onnxgen.graph.cpu.compiled.paged.layout import GROUP_TOKENS
 from onnxgen.graph.cpu.compiled.paged.numbers import SUM_KEYS, TILE_KEYS
 from onnxgen.graph.cpu.compiled.vectors import (
     F32,
@@ -37,30 +37,30 @@ WEIGHT_BYTES = 2 * TILE_KEYS
 
 
 def values_of(isa: Isa, shape: Blocking, value_dim: int) -> Any:
-    """``values(rows, weights, fades, tiles, sums)``: ``sums[row] = sums[row] * fades[row] + weights[row] @ values``.
+    """``values(rows, weights, fades, values, sums)``: ``sums[row] = sums[row] * fades[row] + weights[row] @ values``.
 
     Args of the function:
         rows: From 1 to ``shape.rows``.
         weights: Address of int16 ``[rows][64]``.
         fades: Address of float32 ``[rows]``.
-        tiles: Address of four addresses of values, 16 tokens each: ``[8 pairs][value_dim][2 tokens]``.
+        values: Address of four addresses, of 16 tokens each: ``[8 pairs][value_dim][2 tokens]``.
         sums: Address of float32 ``[rows][value_dim]``.
     """
-    groups_in_sum = SUM_KEYS // TILE_TOKENS
-    pairs = TILE_TOKENS // 2
+    groups_in_sum = SUM_KEYS // GROUP_TOKENS
+    pairs = GROUP_TOKENS // 2
 
-    def emit(b: Any, rows: int, weights: Any, fades: Any, tiles: list[Any], sums: Any) -> None:
+    def emit(b: Any, rows: int, weights: Any, fades: Any, groups: list[Any], sums: Any) -> None:
         def integers(first: int, count: int, start: int) -> list[Any]:
             """Sums of the products with ``SUM_KEYS`` values in ``count`` vectors of dimensions from ``first`` on."""
             totals = zeros(rows * count)
             for group in range(start, start + groups_in_sum):
 
                 def dot(pair: Any, totals: list[Any], group: int = group) -> list[Any]:
-                    line = at(b, tiles[group], times(b, pair, 4 * value_dim))
+                    line = at(b, groups[group], times(b, pair, 4 * value_dim))
                     values = [load(b, at(b, line, VECTOR_BYTES * (first + i)), WORDS) for i in range(count)]
                     new: list[Any] = []
                     for row in range(rows):
-                        offset = at(b, times(b, pair, 4), WEIGHT_BYTES * row + 2 * TILE_TOKENS * group)
+                        offset = at(b, times(b, pair, 4), WEIGHT_BYTES * row + 2 * GROUP_TOKENS * group)
                         weight = b.bitcast(splat(b, load(b, at(b, weights, offset), I32), INTS), WORDS)
                         mine = totals[row * count : (row + 1) * count]
                         new += [
@@ -75,7 +75,7 @@ def values_of(isa: Isa, shape: Blocking, value_dim: int) -> Any:
         vectors = value_dim // LANES
         for first in range(0, vectors, shape.vectors):
             count = min(shape.vectors, vectors - first)
-            for start in range(0, TILE_KEYS // TILE_TOKENS, groups_in_sum):
+            for start in range(0, TILE_KEYS // GROUP_TOKENS, groups_in_sum):
                 for index, total in enumerate(integers(first, count, start)):
                     row, vector = divmod(index, count)
                     place = at(b, sums, 4 * value_dim * row + VECTOR_BYTES * (first + vector))
@@ -87,8 +87,8 @@ def values_of(isa: Isa, shape: Blocking, value_dim: int) -> Any:
                         store(b, b.fadd(old, added), place)
 
     @emitted(NOTHING, PLACE, PLACE, PLACE, PLACE, PLACE)
-    def values(b: Any, count: Any, weights: Any, fades: Any, places: Any, sums: Any) -> None:
-        tiles = addresses(b, places)
-        for_each_count(b, count, shape.rows, lambda rows: emit(b, rows, weights, fades, tiles, sums))
+    def add_values(b: Any, count: Any, weights: Any, fades: Any, values: Any, sums: Any) -> None:
+        groups = addresses(b, values)
+        for_each_count(b, count, shape.rows, lambda rows: emit(b, rows, weights, fades, groups, sums))
 
-    return values
+    return add_values

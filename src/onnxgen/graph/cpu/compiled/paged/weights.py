@@ -108,13 +108,13 @@ def maxima_of(isa: Isa, shape: Blocking, *, softcap: bool, masked: bool) -> Any:
             old = new = every(FLOATS, 0.0)
             for row in range(rows):
                 place = at(b, maxima, 4 * row)
-                before, factor = load(b, place, F32), load(b, at(b, factors, 4 * row), F32)
+                before, factor = (load(b, place, F32), load(b, at(b, factors, 4 * row), F32))
                 end = load(b, at(b, ends, 8 * row), I64) if masked else None
                 seen = [_seen(b, vector, end, window) for vector in _VECTORS] if masked else []
                 mine = at(b, scores, SCORE_BYTES * row)
                 highest = emit_row(b, mine, factor, cap, scales, before, seen)
                 store(b, highest, place)
-                old, new = b.insert_element(old, before, I32(row)), b.insert_element(new, highest, I32(row))
+                old, new = (b.insert_element(old, before, I32(row)), b.insert_element(new, highest, I32(row)))
             store(b, power_of_two(b, isa, b.fsub(old, new)), fades)
 
         for_each_count(b, count, shape.rows, emit)
@@ -158,7 +158,7 @@ def weigh_of(isa: Isa, *, masked: bool) -> Any:
             whole = b.bitcast(whole, INTS)
             if masked:
                 seen = _seen(b, vector, end, window)
-                more, whole = b.select(seen, more, total), b.select(seen, whole, every(INTS, 0))
+                more, whole = (b.select(seen, more, total), b.select(seen, whole, every(INTS, 0)))
             total = more
             store(b, b.trunc(whole, HALVES), at(b, out, VECTOR_BYTES // 2 * vector))
         store(b, total, denominator)

@@ -12,8 +12,8 @@ import numpy as np
 from onnxgen.graph.cpu.compiled.function import inline
 from onnxgen.graph.cpu.compiled.header import Header
 from onnxgen.graph.cpu.compiled.kernel import float_word, floats, ints16, ints32, ints64, word
-from onnxgen.graph.cpu.compiled.paged import layout
 from onnxgen.graph.cpu.compiled.paged.arguments import WRITE, words
+from onnxgen.graph.cpu.compiled.paged.layout import MOST_TILE_TOKENS, SCALES, token_bytes
 from onnxgen.graph.cpu.compiled.paged.numbers import LARGEST_VALUE, LARGEST_WORD, LONGEST_VECTOR
 from onnxgen.graph.cpu.compiled.paged.rounding import (
     bits_of,
@@ -75,10 +75,10 @@ def write_keys_values(
         interleaved: Whether rotated pairs are neighbours; otherwise an element of the first half and one of the second.
     """
     target = Isa(isa)
-    squares, largest, to_words = squares_of(target, head_dim), largest_of(head_dim), to_words_of(head_dim)
+    squares, largest, to_words = (squares_of(target, head_dim), largest_of(head_dim), to_words_of(head_dim))
     largest_value, to_value_words = largest_of(value_dim), to_words_of(value_dim)
-    copy, weighted, exponential = copy_of(head_dim), weighted_of(head_dim), exponential_of(target)
-    tile_bytes, values_at = layout.tile_bytes(head_dim, value_dim), layout.values_offset(head_dim)
+    copy, weighted, exponential = (copy_of(head_dim), weighted_of(head_dim), exponential_of(target))
+    bytes_of_token = token_bytes(head_dim, value_dim)
     half, step_of_pair = rotary_dim // 2, 2 if interleaved else 1
     second = 1 if interleaved else half
     words_at = 4 * max(head_dim, value_dim)
@@ -114,46 +114,53 @@ def write_keys_values(
         return scale if size <= _HUGE else np.float32(np.nan)
 
     @inline
-    def write_key(row: int, source: int, position: int, tile: int, lane: int, scratch: int) -> None:
+    def write_key(
+        row: int, source: int, position: int, place: int, tile: int, lane: int, scratch: int
+    ) -> None:
         prepare(row, source, word(row, _KEY_NORM), position, scratch)
-        floats(tile, lane + 1)[lane] = rounded(scratch, scratch + words_at)
-        pairs, out = ints32(scratch + words_at, head_dim // 2), ints32(tile + _KEYS, head_dim // 2 * _TOKENS)
+        floats(place, tile)[lane] = rounded(scratch, scratch + words_at)
+        pairs = ints32(scratch + words_at, head_dim // 2)
+        out = ints32(place + 4 * SCALES * tile, head_dim // 2 * tile)
         for pair in range(head_dim // 2):
-            out[pair * _TOKENS + lane] = pairs[pair]
+            out[pair * tile + lane] = pairs[pair]
 
     @inline
-    def write_value(source: int, tile: int, lane: int, scratch: int) -> None:
+    def write_value(source: int, place: int, tile: int, lane: int, scratch: int) -> None:
         size = largest_value(source)
         log = np.float32(bits_of(max(size * _VALUE, _SMALLEST_VALUE_SCALE))) * _LINE - _BIAS
         if not size <= _HUGE:
             log = np.float32(np.nan)
         inverse = exponential(-log)
-        floats(tile + _VALUE_LOGS, lane + 1)[lane] = log
-        floats(tile + _VALUE_INVERSES, lane + 1)[lane] = inverse
+        scales = floats(place, SCALES * tile)
+        scales[tile + lane], scales[2 * tile + lane] = log, inverse
         to_value_words(source, inverse, scratch + words_at)
+        values = place + (4 * SCALES + 2 * head_dim) * tile
         words, out = (
             ints16(scratch + words_at, value_dim),
-            ints16(tile + values_at + lane // 2 * 4 * value_dim, 2 * value_dim),
+            ints16(values + lane // 2 * 4 * value_dim, 2 * value_dim),
         )
         for i in range(value_dim):
             out[2 * i + lane % 2] = words[i]
 
     def kernel(row: int, step: int, scratch: int, part: int, parts: int) -> None:
-        kv_heads, group, tokens = word(row, _KV_HEADS), word(row, _GROUP), word(step, _TOKENS_WORD)
+        kv_heads, group, tokens = (word(row, _KV_HEADS), word(row, _GROUP), word(step, _TOKENS_WORD))
         block_size = word(step, _BLOCK_SIZE)
-        slots, positions = ints64(word(step, _SLOTS), tokens), ints64(word(step, _POSITIONS), tokens)
+        slots, positions = (ints64(word(step, _SLOTS), tokens), ints64(word(step, _POSITIONS), tokens))
+        # The largest power of two in it.
+        tile = min(block_size & -block_size, MOST_TILE_TOKENS)
         units = tokens * kv_heads
         for unit in range(part * units // parts, (part + 1) * units // parts):
             token, head = unit // kv_heads, unit % kv_heads
-            source, position = word(row, _ROWS) + token * word(row, _ROW_BYTES), positions[token]
+            source, position = (word(row, _ROWS) + token * word(row, _ROW_BYTES), positions[token])
             block, offset = slots[token] // block_size, slots[token] % block_size
-            tile = word(row, _PAGES) + block * word(row, _BLOCK_BYTES)
-            tile += (head * (block_size // _TOKENS) + offset // _TOKENS) * tile_bytes
-            lane = offset % _TOKENS
-            write_key(
-                row, source + 4 * (word(row, _KEY_COLUMN) + head * head_dim), position, tile, lane, scratch
+            lane = offset % tile
+            place = word(row, _PAGES) + block * word(row, _BLOCK_BYTES)
+            place += (head * block_size + offset - lane) * bytes_of_token
+            key = source + 4 * (word(row, _KEY_COLUMN) + head * head_dim)
+            write_key(row, key, position, place, tile, lane, scratch)
+            write_value(
+                source + 4 * (word(row, _VALUE_COLUMN) + head * value_dim), place, tile, lane, scratch
             )
-            write_value(source + 4 * (word(row, _VALUE_COLUMN) + head * value_dim), tile, lane, scratch)
             queries = (head * tokens + token) * group
             for index in range(group):
                 column = word(row, _QUERY_COLUMN) + (head * group + index) * head_dim
@@ -167,10 +174,4 @@ def write_keys_values(
 
 _TOKENS_WORD, _POSITIONS, _SLOTS, _BLOCK_SIZE = (
     int(name) for name in (Header.TOKENS, Header.POSITIONS, Header.SLOTS, Header.BLOCK_SIZE)
-)
-_TOKENS, _KEYS, _VALUE_LOGS, _VALUE_INVERSES = (
-    layout.TILE_TOKENS,
-    layout.KEYS,
-    layout.VALUE_LOGS,
-    layout.VALUE_INVERSES,
 )

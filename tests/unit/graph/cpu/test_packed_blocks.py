@@ -26,7 +26,7 @@ def test_panels_hold_the_matrix(bits, block):
             packed = pack([matrix], words=words, threads=2)
             assert packed.dequantized().shape == (columns, depth)
             # Offsets are rounded to float16 for int8.
-            tolerance = 1e-3 if zeros == "offsets" and not words else 1e-7
+            tolerance = 3e-3 if zeros == "offsets" and not words else 1e-6
             np.testing.assert_allclose(packed.dequantized(), weights_of(matrix), rtol=1e-6, atol=tolerance)
 
 

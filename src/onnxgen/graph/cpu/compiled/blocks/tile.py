@@ -72,12 +72,19 @@ def block_tile(isa: Isa, form: BlockFormat, shape: TileShape, *, unpacked: bool)
         further: Any,
     ) -> Any:
         def generate(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
-            _Tile(builder, isa, form, shape, unpacked).emit(*arguments)
+            emit_tile(builder, isa, form, shape, *arguments, unpacked=unpacked)
             return context.get_dummy_value()
 
         return types.void(*[types.intp] * 10), generate
 
     return tile
+
+
+def emit_tile(
+    b: Any, isa: Isa, form: BlockFormat, shape: TileShape, *arguments: Any, unpacked: bool = False
+) -> None:
+    """The instructions of `block_tile`; the arguments are its, as i64."""
+    _Tile(b, isa, form, shape, unpacked).emit(*arguments)
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,9 @@ class NativeBackend:
             hidden_states=prepared.plan.hidden_states is not None,
             max_context=longest,
         )
-        self._runner: StepRunner | None = _runner(prepared, model, context=longest, threads=self._threads)
+        self._runner: StepRunner | None = _runner(
+            prepared, model, context=longest, threads=self._threads, spinning=config.spinning
+        )
         self._lock = threading.Lock()
         self.plan = prepared.plan
 
@@ -153,8 +155,10 @@ class NativeBackend:
         return self._runner
 
 
-def _runner(prepared: Prepared, model: DecoderModel, *, context: int, threads: int) -> StepRunner:
+def _runner(
+    prepared: Prepared, model: DecoderModel, *, context: int, threads: int, spinning: bool
+) -> StepRunner:
     try:
-        return StepRunner(prepared, model, context=context, threads=threads)
+        return StepRunner(prepared, model, context=context, threads=threads, spinning=spinning)
     except MemoryError as cause:
         raise BackendError(f"the weights of {model.path} do not fit into memory") from cause

@@ -30,6 +30,7 @@ class StepRunner:
         model: Whose weights to load.
         context: The longest sequence.
         threads: How many work on a step.
+        spinning: Whether they look for the next step for a while before they sleep.
 
     Attributes:
         profiler: Told what each kernel took; None measures nothing.
@@ -38,8 +39,11 @@ class StepRunner:
         ModelFileError: A file of weights is missing or too short.
     """
 
-    def __init__(self, prepared: Prepared, model: DecoderModel, *, context: int, threads: int) -> None:
-        self._plan, self._rotary, self._threads = prepared.plan, prepared.rotary, threads
+    def __init__(
+        self, prepared: Prepared, model: DecoderModel, *, context: int, threads: int, spinning: bool = True
+    ) -> None:
+        self._plan, self._rotary = prepared.plan, prepared.rotary
+        self._threads, self._spinning = threads, spinning
         files = WeightFiles(model.path.parent, str(model.path))
         try:
             self.weights = load_weights(prepared.plan, files, threads=threads)
@@ -84,7 +88,14 @@ class StepRunner:
                 builder.give(name, array.ctypes.data + own.first_row * array.strides[0])
         parts, profiler = self._parts(own), self.profiler
         times = None if profiler is None else np.zeros(len(parts), np.int64)
-        crew().run(builder.table, parts, own.header, threads=self._threads, profile=times)
+        crew().run(
+            builder.table,
+            parts,
+            own.header,
+            threads=self._threads,
+            spinning=self._spinning,
+            profile=times,
+        )
         if profiler is not None and times is not None:
             profiler.add_pass(builder.table, parts, times)
         for name, (view, array) in results.items():

@@ -2,6 +2,9 @@
 
 Work is cut into parts that threads claim one by one, the caller's among them: it never waits for a thread that the
 system has not found time for, which on a busy machine costs more than the work itself.
+
+This is for loops that Numba calls with arrays (`compiled.function`), whose machine code takes each array apart into many arguments. Step
+kernels take five integers and have threads of their own (`step.crew`), which are had within a microsecond.
 """
 
 from __future__ import annotations

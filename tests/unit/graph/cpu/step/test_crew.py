@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from onnxgen.graph.cpu.compiled.control import LINE_BYTES, Control
 from onnxgen.graph.cpu.step.crew import Crew
 from onnxgen.graph.ep.threads import limited_threads
 from step_probe import ProbedStep
@@ -242,3 +243,28 @@ print('done', flush=True)
             assert process.stdout.readline() == "interrupted\n"
         assert process.stdout.read() == "done\n"
     assert process.returncode == 0
+
+
+def test_workers_stay_awake_only_where_they_may_spin(monkeypatch):
+    monkeypatch.setattr("onnxgen.graph.cpu.step.crew.PATIENCE_S", 1000.0)
+    own, step = Crew(), ProbedStep([4] * 3)
+    asleep = own._shared._words[Control.ASLEEP * LINE_BYTES // 8 :]
+
+    def sleeps_within(seconds):
+        end = time.monotonic() + seconds
+        while not asleep[0] and time.monotonic() < end:
+            time.sleep(0.001)
+        return bool(asleep[0])
+
+    step.run(2, by=own)
+    assert not sleeps_within(0.05)
+    step.run(2, by=own, spinning=False)
+    assert sleeps_within(20)
+    # It is woken, and stays awake again.
+    step.run(2, by=own)
+    step.check()
+    end = time.monotonic() + 20
+    while asleep[0] and time.monotonic() < end:
+        time.sleep(0.001)
+    assert not asleep[0]
+    own.close()

@@ -2,7 +2,9 @@
 
 import sys
 import textwrap
+from dataclasses import dataclass
 
+from benchmarks.peers.contenders import Contender
 from benchmarks.peers.worker import Worker
 
 _CODE = """
@@ -37,3 +39,16 @@ def fake_command(streams="pass"):
 def start_fake(streams="pass"):
     """A running worker."""
     return Worker(fake_command(streams))
+
+
+@dataclass(frozen=True)
+class FakeContender(Contender):
+    """A contender whose process is such a worker."""
+
+    streams: str = "pass"
+
+    def lacks(self, environments, models, model):
+        return None
+
+    def start(self, environments):
+        return start_fake(self.streams)

@@ -46,6 +46,7 @@ def main() -> None:
     try:
         for model in args.model:
             measure_model(model, contenders, setting, found.setdefault(model, {}))
+            machine = machine.or_better(measure_machine(args.threads))
     except KeyboardInterrupt:
         _say("interrupted; the table has what was measured until now")
     peers = [contender.name for contender in contenders if contender.is_peer]
@@ -59,17 +60,7 @@ def main() -> None:
         for model, figures in found.items()
     }
     about = _about(args, machine, found)
-    noise = max(
-        (
-            cpus
-            for figures in found.values()
-            for one in figures.values()
-            for some in one.foreign_cpus.values()
-            for cpus in some
-        ),
-        default=0.0,
-    )
-    page = document(tables, about, noise=noise)
+    page = document(tables, about, noise=_noise(found))
     print(page)
     if args.write:
         args.write.write_text(page, encoding="utf-8")
@@ -123,6 +114,14 @@ def _bounds(machine: Machine, folder: Path) -> dict[str, float]:
         return {}
     bounds = Bounds(machine, folder)
     return {metric: rate for task in TASKS for metric, rate in task.bound(bounds.rate).items()}
+
+
+def _noise(found: dict[str, dict[str, Figures]]) -> float:
+    """The most CPUs that other processes took beside any figure."""
+    all_figures = [one for figures in found.values() for one in figures.values()]
+    return max(
+        (cpus for one in all_figures for some in one.foreign_cpus.values() for cpus in some), default=0.0
+    )
 
 
 def _about(

@@ -28,6 +28,14 @@ class Machine:
     byte_operations_per_s: float
     float_operations_per_s: float
 
+    def or_better(self, other: Machine) -> Machine:
+        """The best of two measurements, for a shared host gives now more and now less."""
+        return Machine(
+            max(self.bytes_per_s, other.bytes_per_s),
+            max(self.byte_operations_per_s, other.byte_operations_per_s),
+            max(self.float_operations_per_s, other.float_operations_per_s),
+        )
+
     def to_json(self) -> dict[str, float]:
         """Plain values."""
         return asdict(self)

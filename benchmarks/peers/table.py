@@ -64,7 +64,7 @@ def document(tables: Mapping[str, str], conditions: Mapping[str, Any], *, noise:
     )
     facts = [
         f"{conditions['date']}, {conditions['machine']}, {conditions['threads']} threads",
-        f"{conditions['rounds']} rounds, {conditions['new_tokens']} new tokens",
+        f"rounds: {conditions['rounds']}; new tokens: {conditions['new_tokens']}",
         f"other processes took up to {noise:.2f} CPUs{noisy}",
         f"memory {machine['bytes_per_s'] / 1e9:.1f} GB/s",
         f"arithmetic of bytes {machine['byte_operations_per_s'] / 1e9:.0f} G operations/s",

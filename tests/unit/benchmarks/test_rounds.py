@@ -1,24 +1,12 @@
 import dataclasses
-from dataclasses import dataclass
 
 import pytest
 from benchmarks import measuring
 from benchmarks.peers import rounds
-from benchmarks.peers.contenders import CONTENDERS, Contender
+from benchmarks.peers.contenders import CONTENDERS
 from benchmarks.peers.metrics import COLUMNS, TASKS, Task
 
-from fake_peer import start_fake
-
-
-@dataclass(frozen=True)
-class FakeContender(Contender):
-    streams: str = "pass"
-
-    def lacks(self, environments, models, model):
-        return None
-
-    def start(self, environments):
-        return start_fake(self.streams)
+from fake_peer import FakeContender
 
 
 @pytest.fixture

@@ -58,6 +58,8 @@ def unroll(
     window: int = 0,
     captures: Sequence[int] | None = None,
     capacity: int = 0,
+    output: np.ndarray | None = None,
+    state: np.ndarray | None = None,
 ) -> Unrolled:
     """Run the recurrence over the tokens of each sequence, in float32.
 
@@ -73,6 +75,8 @@ def unroll(
         window: After how many of the last tokens states are wanted.
         captures: Of how many first tokens of each sequence updates are wanted, at most ``capacity``.
         capacity: How many fit.
+        output: Where the output goes, float32 and C-contiguous; new memory by default.
+        state: Where the state goes, likewise; perhaps the memory of ``past``.
 
     Raises:
         KernelError: shapes do not fit each other.
@@ -82,11 +86,13 @@ def unroll(
     sequences, heads, dim, width = past.shape
     tokens = len(query)
     _check(past, query, key, value, decay, beta, bounds)
-    output = np.zeros((tokens, max(query.shape[1], heads), width), np.float32)
+    output = np.empty((tokens, max(query.shape[1], heads), width), np.float32) if output is None else output
     states = np.zeros((window, *past.shape), np.float32)
     added = np.zeros((sequences, capacity, heads, width), np.float32)
-    state = np.empty(past.shape, np.float32)
-    if state.size:
+    state = np.empty(past.shape, np.float32) if state is None else state
+    if not state.size:
+        output[...] = 0
+    else:
         share(
             recurrence(),
             *(np.ascontiguousarray(past, np.float32), state),

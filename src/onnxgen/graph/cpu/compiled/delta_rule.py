@@ -27,7 +27,7 @@ from onnxgen.graph.cpu.compiled.lane_floats import exp, fma, load, load_first, s
 from onnxgen.graph.cpu.compiled.primitives import claim
 from onnxgen.graph.cpu.compiled.vector_math import LANES
 
-PANEL = 2 * LANES
+PANEL = 4 * LANES
 """Columns of a state that pass together."""
 
 _BYTES = 4
@@ -176,19 +176,21 @@ def _read_query(query: Any, token: int, head: int, scale: Any, target: int) -> N
 def _find(source: int, row_bytes: int, dim: int, factors: int, result: int) -> None:
     """The sum of the rows of a panel, each times its factor."""
     weights = floats(factors, dim)
-    a0 = a1 = b0 = b1 = splat(_ZERO)
-    for i in range(0, dim - 1, 2):
-        at, even, odd = source + i * row_bytes, splat(weights[i]), splat(weights[i + 1])
-        a0 = fma(even, load(at), a0)
-        a1 = fma(even, load(at + _VECTOR_BYTES), a1)
-        b0 = fma(odd, load(at + row_bytes), b0)
-        b1 = fma(odd, load(at + row_bytes + _VECTOR_BYTES), b1)
-    if dim % 2:
-        at, even = source + (dim - 1) * row_bytes, splat(weights[dim - 1])
-        a0 = fma(even, load(at), a0)
-        a1 = fma(even, load(at + _VECTOR_BYTES), a1)
-    store(result, a0 + b0)
-    store(result + _VECTOR_BYTES, a1 + b1)
+    f0 = f1 = f2 = f3 = splat(_ZERO)
+    for i in range(dim):
+        at, weight = source + i * row_bytes, splat(weights[i])
+        f0, f1 = fma(weight, load(at), f0), fma(weight, load(at + _VECTOR_BYTES), f1)
+        f2 = fma(weight, load(at + 2 * _VECTOR_BYTES), f2)
+        f3 = fma(weight, load(at + 3 * _VECTOR_BYTES), f3)
+    _store_four(result, f0, f1, f2, f3)
+
+
+@inline
+def _store_four(address: int, x0: Any, x1: Any, x2: Any, x3: Any) -> None:
+    store(address, x0)
+    store(address + _VECTOR_BYTES, x1)
+    store(address + 2 * _VECTOR_BYTES, x2)
+    store(address + 3 * _VECTOR_BYTES, x3)
 
 
 @leaf
@@ -219,20 +221,19 @@ def _pass(
     kept, keys = floats(now, dim), floats(now + _BYTES * room, dim)
     queries, following = floats(now + _BYTES * 2 * room, dim), floats(then + _BYTES * 3 * room, dim)
     u0, u1 = load(update), load(update + _VECTOR_BYTES)
-    o0 = o1 = f0 = f1 = splat(_ZERO)
+    u2, u3 = load(update + 2 * _VECTOR_BYTES), load(update + 3 * _VECTOR_BYTES)
+    o0 = o1 = o2 = o3 = f0 = f1 = f2 = f3 = splat(_ZERO)
     for i in range(dim):
-        at, to = source + i * source_row, target + i * target_row
+        at = source + i * source_row
         keep, key, query, follow = splat(kept[i]), splat(keys[i]), splat(queries[i]), splat(following[i])
-        s0 = fma(load(at), keep, key * u0)
-        s1 = fma(load(at + _VECTOR_BYTES), keep, key * u1)
-        store(to, s0)
-        store(to + _VECTOR_BYTES, s1)
-        o0, o1 = fma(query, s0, o0), fma(query, s1, o1)
-        f0, f1 = fma(follow, s0, f0), fma(follow, s1, f1)
-    store(output, o0)
-    store(output + _VECTOR_BYTES, o1)
-    store(found, f0)
-    store(found + _VECTOR_BYTES, f1)
+        s0, s1 = fma(load(at), keep, key * u0), fma(load(at + _VECTOR_BYTES), keep, key * u1)
+        s2 = fma(load(at + 2 * _VECTOR_BYTES), keep, key * u2)
+        s3 = fma(load(at + 3 * _VECTOR_BYTES), keep, key * u3)
+        _store_four(target + i * target_row, s0, s1, s2, s3)
+        o0, o1, o2, o3 = fma(query, s0, o0), fma(query, s1, o1), fma(query, s2, o2), fma(query, s3, o3)
+        f0, f1, f2, f3 = fma(follow, s0, f0), fma(follow, s1, f1), fma(follow, s2, f2), fma(follow, s3, f3)
+    _store_four(output, o0, o1, o2, o3)
+    _store_four(found, f0, f1, f2, f3)
 
 
 @leaf

@@ -12,6 +12,7 @@ from onnxgen.graph.cpu.activations import sigmoid
 from onnxgen.graph.cpu.delta_rule import RULES, unroll
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.indexing import checked_bounds, integers
+from onnxgen.graph.cpu.linear_attention import linear_attention_kernel
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -50,42 +51,12 @@ def linear_attention(node: NodeSpec) -> Kernel:
     if max(heads, kv_heads) % min(heads, kv_heads):
         raise InvalidGraphError(f"{node}: {heads} query heads and {kv_heads} key heads do not group")
 
-    def run(
-        query: np.ndarray,
-        key: np.ndarray,
-        value: np.ndarray,
-        past_state: np.ndarray | None = None,
-        decay: np.ndarray | None = None,
-        beta: np.ndarray | None = None,
-    ) -> Any:
-        batch, seq, _ = query.shape
-        q, k, v = (
-            widened(x).reshape(batch * seq, count, x.shape[2] // count)
-            for x, count in ((query, heads), (key, kv_heads), (value, kv_heads))
-        )
-        gate = _needed(node, decay, "decay", used=decays)
-        rate = _needed(node, beta, "beta", used=corrects)
-        past = np.zeros((batch, kv_heads, k.shape[2], v.shape[2]), np.float32)
-        if past_state is not None:
-            past = widened(past_state[-1] if window else past_state)
-        found = unroll(
-            past,
-            *(q, k, v),
-            range(0, batch * seq + 1, seq) if seq else [0] * (batch + 1),
-            scale=node.attr("scale", 0.0) or q.shape[2] ** -0.5,
-            decay=None if gate is None else gate.reshape(batch * seq, kv_heads, -1),
-            beta=None if rate is None else rate.reshape(batch * seq, -1),
-            window=window,
-        )
-        if window:
-            found.states[-1] = found.state  # without tokens, too
-        kept = (found.states if window else found.state).astype(
-            query.dtype if past_state is None else past_state.dtype, copy=False
-        )
-        output = found.output.reshape(batch, seq, -1).astype(query.dtype, copy=False)
-        return (output, kept) if len(node.outputs) > 1 else output
+    def gates(
+        decay: np.ndarray | None, beta: np.ndarray | None
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
+        return _needed(node, decay, "decay", used=decays), _needed(node, beta, "beta", used=corrects)
 
-    return Kernel(run)
+    return linear_attention_kernel(node, heads=heads, kv_heads=kv_heads, gates=gates, window=window)
 
 
 def _unknown_activation(node: NodeSpec) -> str | None:

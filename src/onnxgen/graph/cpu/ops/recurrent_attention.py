@@ -11,8 +11,9 @@ from onnxgen.errors import InvalidGraphError, KernelError
 from onnxgen.graph.cpu.activations import silu
 from onnxgen.graph.cpu.arrays import function_kernel
 from onnxgen.graph.cpu.causal_convolution import convolve_causally
-from onnxgen.graph.cpu.delta_rule import RULES, unroll
+from onnxgen.graph.cpu.delta_rule import RULES
 from onnxgen.graph.cpu.half import widened
+from onnxgen.graph.cpu.linear_attention import linear_attention_kernel
 from onnxgen.graph.cpu.registry import KernelTable
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -26,7 +27,7 @@ def linear_attention(node: NodeSpec) -> Kernel:
 
     See `delta_rule`. ``chunk_size`` says how many tokens an implementation may take at once; the result is the same.
     """
-    rule, scale = node.attr("update_rule", "gated_delta"), node.attr("scale", 0.0)
+    rule = node.attr("update_rule", "gated_delta")
     heads, kv_heads = node.attr("q_num_heads"), node.attr("kv_num_heads")
     if rule not in RULES or kv_heads <= 0 or heads <= 0 or heads % kv_heads:
         raise InvalidGraphError(
@@ -35,38 +36,16 @@ def linear_attention(node: NodeSpec) -> Kernel:
         )
     decays, corrects = RULES[rule]
 
-    def run(
-        query: np.ndarray,
-        key: np.ndarray,
-        value: np.ndarray,
-        past_state: np.ndarray | None = None,
-        decay: np.ndarray | None = None,
-        beta: np.ndarray | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def gates(
+        decay: np.ndarray | None, beta: np.ndarray | None
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
         if (decay is not None) != decays or (beta is not None) != corrects:
             raise KernelError(
                 f"{node}: {rule} takes {'a' if decays else 'no'} decay and {'a' if corrects else 'no'} beta"
             )
-        batch, seq, _ = query.shape
-        q, k, v = (
-            widened(x).reshape(batch, seq, count, x.shape[2] // count)  # (batch, seq, heads, dim)
-            for x, count in ((query, heads), (key, kv_heads), (value, kv_heads))
-        )
-        dims = k.shape[3], v.shape[3]
-        found = unroll(
-            np.zeros((batch, kv_heads, *dims), np.float32) if past_state is None else widened(past_state),
-            q.reshape(batch * seq, *q.shape[2:]),
-            k.reshape(batch * seq, *k.shape[2:]),
-            v.reshape(batch * seq, *v.shape[2:]),
-            range(0, batch * seq + 1, seq) if seq else [0] * (batch + 1),
-            scale=scale or q.shape[3] ** -0.5,
-            decay=None if decay is None else widened(decay).reshape(batch * seq, kv_heads, -1),
-            beta=None if beta is None else widened(beta).reshape(batch * seq, -1),
-        )
-        output = found.output.reshape(batch, seq, -1).astype(query.dtype, copy=False)
-        return output, found.state.astype(query.dtype if past_state is None else past_state.dtype, copy=False)
+        return widened(decay), widened(beta)
 
-    return function_kernel(_outputs(run, node), node)
+    return linear_attention_kernel(node, heads=heads, kv_heads=kv_heads, gates=gates)
 
 
 @TABLE.operator("CausalConvWithState", 27)

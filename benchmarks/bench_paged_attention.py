@@ -28,7 +28,7 @@ from onnxgen.graph.cpu.paged_attention import PagedAttention
 from onnxgen.graph.cpu.step.crew import crew
 from onnxgen.graph.cpu.step.table import StepShape, StepTable
 
-BLOCK, PASS, PARTS, MOST_PARTIALS = 32, 512, 32, 1 << 14
+BLOCK, PASS, PARTS, MOST_PARTIALS = 64, 512, 32, 1 << 14
 
 
 class Ours:

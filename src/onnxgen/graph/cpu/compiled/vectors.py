@@ -132,6 +132,26 @@ def dot_bytes(b: Any, isa: Isa, total: Any, unsigned: Any, signed: Any, *, large
     return b.add(total, _sums_of(b, b.sext(products, ir.VectorType(I32, BYTES.count)), 4))
 
 
+def sums_fit_words(isa: Isa, largest: int, count: int) -> bool:
+    """Whether `add_pairs` is the faster way to sum ``count`` products of four bytes, and exact.
+
+    So it is without VNNI, where pairs of products come as int16 anyway, for elements of up to 4 bits in groups of 32.
+    """
+    return isa in (Isa.AVX512, Isa.AVX2) and 2 * count * largest * 127 < 1 << 15
+
+
+def add_pairs(b: Any, isa: Isa, words: Any, unsigned: Any, signed: Any) -> Any:
+    """Each int16 of ``words`` plus the products of two bytes; see `dot_bytes`."""
+    if isa is Isa.AVX512:
+        return b.add(words, _pairs_of_bytes(b, isa, unsigned, signed))
+    return b.add(words, _in_pieces(b, 2, partial(_pairs_of_bytes, b, isa), unsigned, signed))
+
+
+def add_words(b: Any, isa: Isa, total: Any, words: Any) -> Any:
+    """Each lane of ``total`` plus its two int16."""
+    return dot_words(b, isa, total, words, every(WORDS, 1))
+
+
 def dot_words(b: Any, isa: Isa, total: Any, x: Any, y: Any) -> Any:
     """Each lane of ``total`` plus the products of its two int16: exact, as long as the sum is an int32.
 

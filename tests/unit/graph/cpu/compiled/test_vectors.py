@@ -75,6 +75,29 @@ def test_products_of_words_are_exact(isa):
         assert (on(run, np.int32, total, x, y) == expected).all()
 
 
+@pytest.mark.parametrize("isa", [isa for isa in HERE if isa in (Isa.AVX512, Isa.AVX2)], ids=str)
+def test_products_of_small_bytes_may_be_summed_in_words(isa):
+    count = 8
+    assert v.sums_fit_words(isa, 15, count)
+    assert not v.sums_fit_words(isa, 15, count + 1)
+    assert not v.sums_fit_words(isa, 255, 1)
+
+    def emit(b, total, x, y):
+        words = v.every(v.WORDS, 0)
+        for _ in range(count):
+            words = v.add_pairs(b, isa, words, v.load(b, x, v.BYTES), v.load(b, y, v.BYTES))
+        return v.add_words(b, isa, v.load(b, total, v.INTS), words)
+
+    run, rng = compiled(emit, 3), fresh_rng()
+    total = rng.integers(-(2**30), 2**30, 16).astype(np.int32)
+    for x, y in (
+        (rng.integers(0, 16, 64), rng.integers(-127, 128, 64)),
+        (np.full(64, 15), np.repeat([-127, 127], 32)),
+    ):
+        expected = total + count * (x * y).reshape(16, 4).sum(1)
+        assert (on(run, np.int32, total, x.astype(np.uint8), y.astype(np.int8)) == expected).all()
+
+
 @pytest.mark.parametrize("isa", HERE, ids=lambda isa: isa.value)
 def test_every_float16_becomes_its_float32_and_comes_back(isa):
     widen = compiled(lambda b, x: v.from_half(b, isa, v.load(b, x, v.HALVES)), 1)

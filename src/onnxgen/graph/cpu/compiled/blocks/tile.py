@@ -170,7 +170,7 @@ class _Tile:
             source = PackedGroup.at(b, self.isa, form, weights, group, first)
         zeros = [source.zero(tile) for tile in tiles]
         products = [[start(b, self.isa, form, sums[row], zeros[tile]) for tile in tiles] for row in rows]
-        self._multiply(source, x, products)
+        products = self._multiply(source, x, products)
         factors = [v.splat(b, scale, v.FLOATS) for scale in scales]
         offsets = [v.splat(b, b.fmul(scales[row], b.sitofp(sums[row], v.F32)), v.FLOATS) for row in rows]
         new: list[list[Any]] = [[None for _ in tiles] for _ in rows]
@@ -185,11 +185,14 @@ class _Tile:
                 new[row][tile] = total
         return new
 
-    def _multiply(self, source: PackedGroup | UnpackedGroup, x: list[Any], products: list[list[Any]]) -> None:
-        """Add to the integer sums all products of a group."""
+    def _multiply(
+        self, source: PackedGroup | UnpackedGroup, x: list[Any], products: list[list[Any]]
+    ) -> list[list[Any]]:
+        """The integer sums with all products of a group added."""
         form, rows, tiles = self.form, range(self.shape.rows), range(self.shape.tiles)
+        in_words = not form.words and v.sums_fit_words(self.isa, form.largest, form.steps)
+        sums = [[v.every(v.WORDS, 0)] * len(tiles) for _ in rows] if in_words else products
         parts = operands(form)
-        step_bytes = 4 * parts
         for vector in range(form.vectors):
             raw = [] if isinstance(source, UnpackedGroup) else [source.raw(tile, vector) for tile in tiles]
             for field in range(form.fields):
@@ -200,15 +203,23 @@ class _Tile:
                     else:
                         weights = [source.field(raw[tile], field, part) for tile in tiles]
                     for row in rows:
-                        factor = self._broadcast(x[row], step * step_bytes + part * 4)
+                        factor = self._broadcast(x[row], (step * parts + part) * 4)
                         for tile in tiles:
-                            products[row][tile] = self._dot(products[row][tile], weights[tile], factor)
+                            sums[row][tile] = self._dot(sums[row][tile], weights[tile], factor, in_words)
+        if not in_words:
+            return sums
+        return [
+            [v.add_words(self.b, self.isa, products[row][tile], sums[row][tile]) for tile in tiles]
+            for row in rows
+        ]
 
     def _broadcast(self, address: Any, place: int) -> Any:
         value = v.load(self.b, self.b.add(address, v.I64(place)), v.I32)
         return self.b.bitcast(v.splat(self.b, value, v.INTS), v.WORDS if self.form.words else v.BYTES)
 
-    def _dot(self, total: Any, weights: Any, factor: Any) -> Any:
+    def _dot(self, total: Any, weights: Any, factor: Any, in_words: bool) -> Any:
+        if in_words:
+            return v.add_pairs(self.b, self.isa, total, weights, factor)
         if self.form.words:
             return v.dot_words(self.b, self.isa, total, weights, factor)
         return v.dot_bytes(self.b, self.isa, total, weights, factor, largest=self.form.largest)

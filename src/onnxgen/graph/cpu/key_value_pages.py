@@ -14,8 +14,8 @@ product with a query leaves one score in each lane. Values are kept likewise, ``
 tokens of 16 dimensions, so that the weighted sum leaves one dimension in each lane. Their scale is kept as its logarithm and its
 inverse because that is what attention multiplies weights with (`onnxgen.graph.cpu.compiled.paged.weights`).
 
-Everything begins on a cache line if the pool does. Blocks of multiples of 64 tokens are read as one stream: from main memory that
-is twice as fast as tiles of 16.
+Everything begins on a cache line if the pool does. A tile of 64 tokens is read from its first byte to its last, tiles of 16 are
+read four at a time: from main memory blocks of 64 are up to 1.3 times as fast as blocks of 32, blocks of 256 up to 1.9 times.
 """
 
 from __future__ import annotations

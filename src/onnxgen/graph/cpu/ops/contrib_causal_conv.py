@@ -10,7 +10,7 @@ import numpy as np
 
 from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.activations import silu
-from onnxgen.graph.cpu.causal_convolution import convolve_causally
+from onnxgen.graph.cpu.causal_convolution import convolve_causally, convolve_rows, convolve_tokens
 from onnxgen.graph.cpu.indexing import checked_bounds
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
 from onnxgen.graph.ep.kernel import Kernel
@@ -51,51 +51,79 @@ def causal_conv_with_state(node: NodeSpec) -> Kernel:
     ``ndim`` only repeats how many spatial axes the input has.
     """
     dilation, window = node.attr("dilation", 1), node.attr("state_window", 0)
-    last, activate = bool(node.attr("channels_last", 0)), _ACTIVATIONS[node.attr("activation", "none")]
+    last, gated = bool(node.attr("channels_last", 0)), node.attr("activation", "none") != "none"
 
     def run(
-        x: np.ndarray,
-        weight: np.ndarray,
-        bias: np.ndarray | None = None,
-        past_state: np.ndarray | None = None,
+        x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None, past: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        # Channels last: [batch, seq, ...channels] as [batch, channels, seq], and back at the end.
-        shape, channels = x.shape, weight.shape[0]
-        first = x.reshape(*x.shape[:2], channels).swapaxes(1, 2) if last else x
-        length = (weight.shape[-1] - 1) * dilation
-        past = np.zeros((*first.shape[:-1], length), x.dtype)
-        if past_state is not None:
-            old = past_state[-1] if window else past_state
-            past = old.reshape(len(x), length, channels).swapaxes(1, 2) if last else old
-        if past.shape != (*first.shape[:-1], length):
-            raise KernelError(
-                f"{node}: past_state {past.shape} does not fit input {shape} and kernel {weight.shape}"
+        kept = (weight.shape[-1] - 1) * dilation
+        before = past[-1] if window and past is not None else past
+        y = np.empty(x.shape, x.dtype)
+        if last:
+            present = np.empty((len(x), kept, *x.shape[2:]), x.dtype)
+            rows = None if before is None else before.reshape(len(x), -1, weight.shape[0])
+            tokens = x.reshape(-1, weight.shape[0])
+            convolve_tokens(
+                tokens,
+                rows,
+                weight,
+                bias,
+                [index * x.shape[1] for index in range(len(x) + 1)],
+                y.reshape(tokens.shape),
+                present.reshape(len(x), kept, weight.shape[0]),
+                dilation=dilation,
+                gated=gated,
             )
-        joined = np.concatenate([past, first], axis=-1)
-        y = activate(convolve_causally(joined, weight, bias, dilation=dilation))
-        seq = first.shape[-1]
-
-        def state_after(count: int) -> np.ndarray:
-            kept = joined[..., count : count + length]
-            return kept.swapaxes(1, 2).reshape(len(x), length, *shape[2:]) if last else kept
-
-        if window:
-            present = np.zeros((window, *state_after(seq).shape), x.dtype)
-            for count in range(max(1, seq - window + 1), seq + 1):
-                present[count - seq - 1] = state_after(count)
         else:
-            present = state_after(seq).copy()
-        y = y.swapaxes(1, 2).reshape(shape) if last else y
-        return y.astype(x.dtype, copy=False), present
+            present = np.empty((*x.shape[:-1], kept), x.dtype)
+            if weight.ndim == 3:
+                convolve_rows(x, before, weight, bias, y, present, dilation=dilation, gated=gated)
+            else:
+                _convolve_axes(node, x, before, weight, bias, y, present, dilation=dilation)
+        return y, _states(x, before, present, window, axis=1 if last else x.ndim - 1) if window else present
 
     return Kernel(run)
+
+
+def _convolve_axes(
+    node: NodeSpec,
+    x: np.ndarray,
+    past: np.ndarray | None,
+    weight: np.ndarray,
+    bias: np.ndarray | None,
+    y: np.ndarray,
+    present: np.ndarray,
+    *,
+    dilation: int,
+) -> None:
+    """Several spatial axes, of which only the last one is causal."""
+    past = np.zeros(present.shape, x.dtype) if past is None else past
+    if past.shape != present.shape:
+        raise KernelError(
+            f"{node}: past_state {past.shape} does not fit input {x.shape} and kernel {weight.shape}"
+        )
+    joined = np.concatenate([past, x], axis=-1)
+    activate = _ACTIVATIONS[node.attr("activation", "none")]
+    y[...] = activate(convolve_causally(joined, weight, bias, dilation=dilation))
+    present[...] = joined[..., joined.shape[-1] - present.shape[-1] :]
+
+
+def _states(
+    x: np.ndarray, past: np.ndarray | None, present: np.ndarray, window: int, *, axis: int
+) -> np.ndarray:
+    """The state after each of the last positions, ``[window, ...]``; zeros before the first."""
+    joined = np.concatenate([np.zeros_like(present) if past is None else past, x], axis=axis)
+    states, seq, kept = np.zeros((window, *present.shape), x.dtype), x.shape[axis], present.shape[axis]
+    for count in range(max(1, seq - window + 1), seq + 1):
+        states[count - seq - 1] = joined.take(range(count, count + kept), axis)
+    return states
 
 
 @TABLE.operator("VarlenCausalConvWithState", 1, domain=MICROSOFT, why_not=_beyond)
 def varlen_causal_conv_with_state(node: NodeSpec) -> Kernel:
     """The same over packed sequences ``[tokens, channels]``; inputs can be captured for replay."""
     dilation, capacity = node.attr("dilation", 1), node.attr("state_update_capacity", 0)
-    activate = _ACTIVATIONS[node.attr("activation", "none")]
+    gated = node.attr("activation", "none") != "none"
 
     def run(
         x: np.ndarray,
@@ -105,18 +133,14 @@ def varlen_causal_conv_with_state(node: NodeSpec) -> Kernel:
         initial_state: np.ndarray,
         capture_count: np.ndarray | None = None,
     ) -> Any:
-        bounds, length = checked_bounds(node, offsets, len(x)), initial_state.shape[2]
-        if length != (weight.shape[-1] - 1) * dilation or len(initial_state) != len(bounds) - 1:
-            raise KernelError(
-                f"{node}: state {initial_state.shape} does not fit {len(bounds) - 1} sequences and kernel {weight.shape}"
-            )
-        y, final = np.empty(x.shape, x.dtype), np.empty(initial_state.shape, x.dtype)
-        update = np.zeros((len(final), capacity, x.shape[1]), x.dtype)
-        for index, (start, end) in enumerate(pairwise(bounds)):
-            joined = np.concatenate([initial_state[index], x[start:end].T], axis=1)
-            y[start:end] = activate(convolve_causally(joined[None], weight, bias, dilation=dilation))[0].T
-            final[index] = joined[:, joined.shape[1] - length :]
-            if capacity and capture_count is not None:
+        bounds, (sequences, channels, kept) = checked_bounds(node, offsets, len(x)), initial_state.shape
+        y, final = np.empty(x.shape, x.dtype), np.empty((sequences, kept, channels), x.dtype)
+        past = initial_state.swapaxes(1, 2)
+        convolve_tokens(x, past, weight, bias, bounds, y, final, dilation=dilation, gated=gated)
+        final = final.swapaxes(1, 2).copy()
+        update = np.zeros((sequences, capacity, channels), x.dtype)
+        if capacity and capture_count is not None:
+            for index, (start, end) in enumerate(pairwise(bounds)):
                 count = min(max(0, int(capture_count[index])), capacity, end - start)
                 update[index, :count] = x[start : start + count]
         found = (y, final, update)

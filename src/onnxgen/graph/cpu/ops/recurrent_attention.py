@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from onnxgen.errors import InvalidGraphError, KernelError
 from onnxgen.graph.cpu.activations import silu
-from onnxgen.graph.cpu.arrays import function_kernel
-from onnxgen.graph.cpu.causal_convolution import convolve_causally
+from onnxgen.graph.cpu.causal_convolution import convolve_rows
 from onnxgen.graph.cpu.delta_rule import RULES
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.linear_attention import linear_attention_kernel
@@ -55,22 +53,22 @@ def causal_conv_with_state(node: NodeSpec) -> Kernel:
     if activation not in ("none", "silu", "swish"):
         raise InvalidGraphError(f"{node}: activation {activation!r} is none of none, silu, swish")
 
-    def run(
-        x: np.ndarray,
-        weight: np.ndarray,
-        bias: np.ndarray | None = None,
-        past_state: np.ndarray | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        batch, channels, length = x.shape
-        taps = weight.shape[2]
-        past = np.zeros((batch, channels, taps - 1), x.dtype) if past_state is None else past_state
-        padded = np.concatenate((past, x), 2)  # (batch, channels, taps - 1 + length)
-        y = convolve_causally(padded, weight, bias)
-        if activation != "none":
-            y = silu(widened(y.astype(x.dtype, copy=False)))
-        return y.astype(x.dtype, copy=False), padded[:, :, length:].copy()
+    def into(x: np.ndarray, weight: np.ndarray, *rest: Any) -> None:
+        *given, y, present = rest
+        bias, past = [*given, None, None][:2]
+        # In halves each step is rounded; in float32 there is nothing to round.
+        gated, in_steps = activation != "none", x.dtype != np.float32
+        convolve_rows(x, past, weight, bias, y, present, gated=gated and not in_steps)
+        if gated and in_steps:
+            y[...] = silu(widened(y))
 
-    return function_kernel(_outputs(run, node), node)
+    def run(x: np.ndarray, weight: np.ndarray, bias: Any = None, past: Any = None) -> Any:
+        y = np.empty(x.shape, x.dtype)
+        present = np.empty((*x.shape[:2], weight.shape[-1] - 1), x.dtype)
+        into(x, weight, bias, past, y, present)
+        return (y, present) if len(node.outputs) > 1 else y
+
+    return Kernel(run, into if len(node.outputs) > 1 else None)
 
 
 @TABLE.operator("TensorScatter", 24)
@@ -98,12 +96,3 @@ def tensor_scatter(node: NodeSpec) -> Kernel:
         return y
 
     return Kernel(run, into, in_place=((0, 0),))
-
-
-def _outputs(function: Callable[..., tuple[Any, ...]], node: NodeSpec) -> Callable[..., Any]:
-    """The function with as many results as the node has outputs."""
-
-    def first_of(*inputs: Any) -> Any:
-        return function(*inputs)[0]
-
-    return function if len(node.outputs) > 1 else first_of

@@ -31,14 +31,14 @@ class BlockProducts:
 
     Args:
         packed: The matrix.
-        gate: One of `compiled.blocks.endings.GATES`, where a gate and what it gates are interleaved.
+        calls: Those of another matrix of the same format, to be shared with it.
     """
 
-    def __init__(self, packed: PackedBlocks, gate: str | None = None) -> None:
+    def __init__(self, packed: PackedBlocks, calls: NodeCalls | None = None) -> None:
         form, own = packed.form, packed.product_arguments()
         self.packed, self.columns, self.depth = packed, own["columns"], packed.depth
         integers = "int16" if form.words else "int8"
-        self._calls = NodeCalls(quantize_kernel(integers, form.group), packed.product(gate))
+        self.calls = calls or NodeCalls(quantize_kernel(integers, form.group), packed.product())
         self._groups, self._element_bytes = packed.groups, 2 if form.words else 1
         self._padded = packed.groups * form.group
         self._weights = own["weights"], own["groups"], own["panels"], own["columns"]
@@ -48,7 +48,7 @@ class BlockProducts:
 
         Args:
             x: float32 ``[rows, depth]``, C-contiguous.
-            y: float32 ``[rows, columns]``, C-contiguous.
+            y: float32 ``[rows, columns]``; rows may be apart.
             bias: float32 ``[columns]``, C-contiguous.
         """
         rows, depth = x.shape
@@ -61,11 +61,11 @@ class BlockProducts:
         quantized = (_ROWS, depth, x.ctypes.data, depth, q, padded, scale, groups, total)
         product = (
             *(_ROWS, q, scale, total, padded * self._element_bytes, 4 * groups, *self._weights),
-            *(y.ctypes.data, 4 * y.shape[1], 0 if bias is None else bias.ctypes.data, 0),
+            *(y.ctypes.data, y.strides[0], 0 if bias is None else bias.ctypes.data, 0),
         )
         num_bytes = self.packed.num_bytes
         operations = 2 * rows * depth * self.packed.columns * self._element_bytes
-        self._calls.run(
+        self.calls.run(
             (quantized, product),
             (parts_of_elements(rows, depth), self.packed.parts(rows)),
             seconds=max(operations / _OPERATIONS_PER_S, num_bytes / _BYTES_PER_S) + x.size / _FLOATS_PER_S,

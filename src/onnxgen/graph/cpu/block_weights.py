@@ -10,8 +10,6 @@ from onnxgen.foundations.packed_bits import pack, unpack
 from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.packed_blocks import BITS, BLOCK_SIZES, BlockMatrix
 
-_LARGEST_BLOCK = max(BLOCK_SIZES)
-
 
 @dataclass(frozen=True, slots=True)
 class BlockWeights:
@@ -59,6 +57,13 @@ class BlockWeights:
             return unpack(self.zeros.reshape(self.columns, -1), self.bits, self.blocks)
         return widened(self.zeros).reshape(self.columns, self.blocks)
 
+    def dequantized(self) -> np.ndarray:
+        """float32 ``[columns, depth]``; blocks where they lie."""
+        elements = self.elements().reshape(self.columns, self.blocks, -1).astype(np.float32)
+        scales = widened(self.scales).reshape(self.columns, self.blocks, 1)
+        values = (elements - self.zero_points()[..., None].astype(np.float32)) * scales
+        return values.reshape(self.columns, -1)[:, : self.depth]
+
 
 @dataclass(frozen=True, slots=True)
 class Arranged:
@@ -76,7 +81,7 @@ class Arranged:
 def arranged(weights: BlockWeights) -> Arranged | None:
     """The same weights with bits and blocks of kernels; None where no form of them has any.
 
-    Elements of other widths get 4 or 8 bits. Blocks that are larger than any become several with one scale. Blocks that are
+    Elements of other widths get 4 or 8 bits. Blocks of other sizes become several smaller ones with one scale. Blocks that are
     spread over the depth (``group_index``) are gathered, if each has as many elements as a block has.
     """
     if weights.bits in BITS and weights.block in BLOCK_SIZES and weights.group_index is None:
@@ -85,8 +90,8 @@ def arranged(weights: BlockWeights) -> Arranged | None:
                 weights.codes, weights.scales, weights.zeros, weights.depth, weights.bits, weights.block
             )
         )
-    block = weights.block if weights.block in BLOCK_SIZES else _LARGEST_BLOCK
-    if weights.block % block:
+    block = next((size for size in reversed(BLOCK_SIZES) if weights.block % size == 0), None)
+    if block is None:
         return None
     order = None
     elements = weights.elements()
@@ -97,16 +102,16 @@ def arranged(weights: BlockWeights) -> Arranged | None:
         elements = np.pad(elements[:, order], ((0, 0), (0, elements.shape[1] - weights.depth)))
     bits = next(each for each in BITS if each >= weights.bits)
     blocks, parts = -(-weights.depth // block), weights.block // block
-    codes = _packed(elements[:, : blocks * block], bits).reshape(weights.columns, blocks, -1)
+    codes = packed_rows(elements[:, : blocks * block], bits).reshape(weights.columns, blocks, -1)
     scales = np.repeat(weights.scales.reshape(weights.columns, weights.blocks), parts, axis=1)[:, :blocks]
     zeros = np.repeat(weights.zero_points(), parts, axis=1)[:, :blocks]
-    zeros = _packed(zeros, bits) if zeros.dtype == np.uint8 else zeros
+    zeros = packed_rows(zeros, bits) if zeros.dtype == np.uint8 else zeros
     matrix = BlockMatrix(codes, np.ascontiguousarray(scales), zeros, weights.depth, bits, block)
     return Arranged(matrix, order)
 
 
-def _packed(elements: np.ndarray, bits: int) -> np.ndarray:
-    """uint8 ``[rows, count]`` with each row in whole bytes."""
+def packed_rows(elements: np.ndarray, bits: int) -> np.ndarray:
+    """uint8 ``[rows, count]``, packed, each row in whole bytes; 2, 4 or 8 bits."""
     if bits == 8:
         return np.ascontiguousarray(elements)
     per_byte = 8 // bits

@@ -19,12 +19,13 @@ class FloatProducts:
 
     Args:
         packed: The matrix.
+        calls: Those of another matrix of the same element type, to be shared with it.
     """
 
-    def __init__(self, packed: PackedFloats) -> None:
+    def __init__(self, packed: PackedFloats, calls: NodeCalls | None = None) -> None:
         own = packed.product_arguments()
         self.columns, self.depth = own["columns"], packed.depth
-        self._packed, self._calls = packed, NodeCalls(packed.product())
+        self._packed, self.calls = packed, calls or NodeCalls(packed.product())
         self._weights = own["weights"], own["depth"], own["panels"], own["columns"]
 
     def multiply(self, x: np.ndarray, y: np.ndarray, bias: np.ndarray | None = None) -> None:
@@ -32,16 +33,16 @@ class FloatProducts:
 
         Args:
             x: float32 ``[rows, depth]``, C-contiguous.
-            y: float32 ``[rows, columns]``, C-contiguous.
+            y: float32 ``[rows, columns]``; rows may be apart.
             bias: float32 ``[columns]``, C-contiguous.
         """
         rows = len(x)
         arguments = (
-            *(_ROWS, x.ctypes.data, self.depth, *self._weights, y.ctypes.data, self.columns),
+            *(_ROWS, x.ctypes.data, self.depth, *self._weights, y.ctypes.data, y.strides[0] // 4),
             *(0 if bias is None else bias.ctypes.data, 0),
         )
         operations = 2 * x.size * self._packed.columns
-        self._calls.run(
+        self.calls.run(
             (arguments,),
             (self._packed.parts(rows),),
             seconds=max(operations / _OPERATIONS_PER_S, self._packed.num_bytes / _BYTES_PER_S),

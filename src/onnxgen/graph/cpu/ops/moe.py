@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from onnxgen.errors import InvalidGraphError, KernelError
-from onnxgen.foundations.packed_bits import unpack
-from onnxgen.graph.cpu.activations import gelu_tanh, sigmoid, silu, swiglu
+from onnxgen.graph.cpu.activations import gelu_tanh, relu, sigmoid, silu, swiglu
+from onnxgen.graph.cpu.expert_weights import ExpertBlocks, dense_projection, quantized_projection
+from onnxgen.graph.cpu.experts import Experts, Mixture, Projection
 from onnxgen.graph.cpu.half import widened
+from onnxgen.graph.cpu.half_conversion import converted
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
-from onnxgen.graph.cpu.scores import softmax
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 
 TABLE = KernelTable()
 
 _PLAIN: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "relu": lambda x: np.maximum(x, 0),
+    "relu": relu,
     "relu2": lambda x: np.square(np.maximum(x, 0)),
     "gelu": gelu_tanh,
     "silu": silu,
@@ -27,17 +27,8 @@ _PLAIN: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 _GATED = ("swiglu", "geglu")
 
-
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    """One projection of every expert: ``weights(expert)`` is ``[outputs, inputs]`` float32."""
-
-    weights: Callable[[int], np.ndarray]
-    bias: np.ndarray | None
-
-    def __call__(self, x: np.ndarray, expert: int) -> np.ndarray:
-        y = x @ self.weights(expert).T
-        return y if self.bias is None else y + widened(self.bias[expert])
+Given = Mapping[int, np.ndarray | None]
+"""Inputs of a node by their index."""
 
 
 def _unknown(node: NodeSpec) -> str | None:
@@ -56,118 +47,113 @@ def _unknown(node: NodeSpec) -> str | None:
 @TABLE.operator("MoE", 1, domain=MICROSOFT, why_not=_unknown)
 def moe(node: NodeSpec) -> Kernel:
     """Each token through the ``k`` experts that its router prefers, mixed by the router's softmax."""
+    turns = _turns(node)
 
-    def run(x: np.ndarray, router: np.ndarray, *given: np.ndarray | None) -> np.ndarray:
-        given = (*given, *(None,) * (6 - len(given)))
-        layers = [_dense(weights, bias) for weights, bias in zip(given[::2], given[1::2], strict=True)]
-        return _mixed(node, x, router, None, layers)
+    def projection(given: Given, layer: int, *, keep: bool) -> Projection | None:
+        weights, bias = (given.get(2 + 2 * layer + index) for index in range(2))
+        if weights is None:
+            return None
+        return dense_projection(weights, bias, in_turns=turns and layer == 0, pack=keep)
 
-    return Kernel(run)
+    return _kernel(node, projection, {layer: (2 + 2 * layer,) for layer in range(3)}, mixing=None)
 
 
 @TABLE.operator("QMoE", 1, domain=MICROSOFT, why_not=_unknown)
 def quantized_moe(node: NodeSpec) -> Kernel:
-    """The same with weights of 2, 3, 4 or 8 bits; activations stay in float32, which every ``accuracy_level`` allows."""
-    bits = node.attr("expert_weight_bits", 4)
+    """The same with weights of 2, 3, 4 or 8 bits.
 
-    def run(x: np.ndarray, router: np.ndarray, *given: np.ndarray | None) -> np.ndarray:
-        given = (*given, *(None,) * (13 - len(given)))
-        layers = [
-            _packed(
-                node, given[3 * i : 3 * i + 3], given[9 + i], node.attr(f"fc{i + 1}_expert_weight_bits", bits)
-            )
-            for i in range(3)
-        ]
-        return _mixed(node, x, router, given[12], layers)
+    Constant weights are multiplied by activations of int8 where ``accuracy_level`` is 4, else of int16; others in float32.
+    """
+    turns, level = _turns(node), node.attr("accuracy_level", 0)
 
-    return Kernel(run)
+    def projection(given: Given, layer: int, *, keep: bool) -> Projection | None:
+        codes, scales, bias = (given.get(2 + 3 * layer + index) for index in range(3))
+        if codes is None:
+            return None
+        if scales is None:
+            raise KernelError(f"{node}: quantized weights {codes.shape} have no scales")
+        bits = node.attr(f"fc{layer + 1}_expert_weight_bits", node.attr("expert_weight_bits", 4))
+        blocks = ExpertBlocks(codes, scales, given.get(11 + layer), bits, node.attr("block_size", 0))
+        return quantized_projection(
+            blocks, bias, in_turns=turns and layer == 0, level=level if keep else None
+        )
 
-
-def _dense(weights: np.ndarray | None, bias: np.ndarray | None) -> _Layer | None:
-    if weights is None:
-        return None
-
-    def of_expert(expert: int) -> np.ndarray:
-        return widened(weights[expert])
-
-    return _Layer(of_expert, bias)
+    weights = {layer: (2 + 3 * layer, 3 + 3 * layer, 11 + layer) for layer in range(3)}
+    return _kernel(node, projection, weights, mixing=14)
 
 
-def _packed(
-    node: NodeSpec, layer: tuple[np.ndarray | None, ...], zero_points: np.ndarray | None, bits: int
-) -> _Layer | None:
-    packed, scales, bias = layer
-    if packed is None:
-        return None
-    if scales is None:
-        raise KernelError(f"{node}: quantized weights {packed.shape} have no scales")
-    columns, block = packed.shape[2] * 8 // bits, node.attr("block_size", 0)
-
-    def of_expert(expert: int) -> np.ndarray:
-        codes = unpack(packed[expert], bits, columns).astype(np.float32)
-        scale = widened(scales[expert]).reshape(len(codes), -1)  # [outputs, blocks]
-        blocks = scale.shape[1]
-        if zero_points is None:
-            zero = np.float32(1 << (bits - 1))
-        elif block:
-            zero = unpack(zero_points[expert], bits, blocks).astype(np.float32)[..., None]
-        else:
-            zero = unpack(zero_points[expert], bits, len(codes)).astype(np.float32)[:, None, None]
-        wide = (codes.reshape(len(codes), blocks, -1) - zero) * scale[..., None]
-        return wide.reshape(codes.shape)
-
-    return _Layer(of_expert, bias)
+def _turns(node: NodeSpec) -> bool:
+    """Whether gates and what they gate take turns in the first layer."""
+    return node.attr("activation_type", "relu") in _GATED and node.attr("swiglu_fusion", 0) == 1
 
 
-def _mixed(
-    node: NodeSpec, x: np.ndarray, router: np.ndarray, mixing: np.ndarray | None, layers: list[_Layer | None]
-) -> np.ndarray:
-    tokens = widened(x).reshape(-1, x.shape[-1])
-    k, experts = node.attr("k", 1), router.shape[-1]
-    if router.shape != (len(tokens), experts) or not 1 <= k <= experts:
-        raise KernelError(f"{node}: router {router.shape} does not fit {len(tokens)} tokens and k {k}")
-    chosen = np.argsort(-widened(router), axis=-1, kind="stable")[:, :k]  # [tokens, k]
-    shares = softmax(widened(router)) if mixing is None else widened(mixing)
-    shares = np.take_along_axis(shares, chosen, axis=-1)
+def _kernel(
+    node: NodeSpec,
+    projection: Callable[..., Projection | None],
+    weights: Mapping[int, tuple[int, ...]],
+    *,
+    mixing: int | None,
+) -> Kernel:
+    """The kernel of either operator.
+
+    Args:
+        node: The node.
+        projection: ``projection(inputs, layer, keep=)``: of layer 0, 1 or 2; packed where it is to be kept.
+        weights: Inputs that a packed layer absorbs.
+        mixing: The input that says what experts count for, if the operator has it.
+    """
+    k, quantized = node.attr("k", 1), node.op_type == "QMoE"
+    normalize = bool(node.attr("normalize_routing_weights", 0))
     # QMoE takes the softmax of the chosen experts alone, which is the same as to normalize that of all.
-    if node.attr("normalize_routing_weights", 0) or (node.op_type == "QMoE" and mixing is None):
-        shares = shares / shares.sum(axis=-1, keepdims=True)
-    y = np.zeros_like(tokens)
-    for expert in np.unique(chosen).tolist():
-        rows, slot = np.nonzero(chosen == expert)
-        y[rows] += shares[rows, slot, None] * _through(node, tokens[rows], expert, layers)
-    return y.reshape(x.shape).astype(x.dtype, copy=False)
+    has_mixing = mixing is not None and node.has_input(mixing)
+    mixture = Mixture(k, normalize=normalize or (quantized and not has_mixing))
+    width = 3 if quantized else 2
+    constant = all(
+        index in node.constants
+        for layer in range(3)
+        for index in (*weights[layer], 1 + width * (layer + 1))
+        if node.has_input(index)
+    )
+    kept = _experts(node, lambda layer: projection(node.constants, layer, keep=True)) if constant else None
+
+    def run(x: np.ndarray, router: np.ndarray, *others: np.ndarray | None) -> np.ndarray:
+        given = dict(enumerate((x, router, *others)))
+        tokens = np.ascontiguousarray(widened(x)).reshape(-1, x.shape[-1])
+        scores = np.ascontiguousarray(widened(router))
+        if router.shape[:-1] != (len(tokens),) or not 1 <= k <= router.shape[-1]:
+            raise KernelError(f"{node}: router {router.shape} does not fit {len(tokens)} tokens and k {k}")
+        experts = kept or _experts(node, lambda layer: projection(given, layer, keep=False))
+        shares = None if mixing is None else given.get(mixing)
+        shares = None if shares is None else np.ascontiguousarray(widened(shares))
+        y = mixture.run(tokens, scores, shares, experts).reshape(x.shape)
+        return y if x.dtype == np.float32 else converted(y, x.dtype)
+
+    absorbed = tuple(index for layer in range(3) for index in weights[layer])
+    return Kernel(run, absorbed=absorbed if kept is not None else ())
 
 
-def _through(node: NodeSpec, x: np.ndarray, expert: int, layers: list[_Layer | None]) -> np.ndarray:
-    first, second, third = layers
-    assert first is not None
-    if second is None:
-        raise KernelError(f"{node}: has no weights of the second layer")
-    kind = node.attr("activation_type", "relu")
-    hidden = first(x, expert)
-    if kind not in _GATED:
-        hidden = _PLAIN[kind](hidden)
-        return second(hidden if third is None else hidden * third(x, expert), expert)
-    return second(_gated(node, *_halves(node, hidden, x, expert, third)), expert)
-
-
-def _halves(
-    node: NodeSpec, hidden: np.ndarray, x: np.ndarray, expert: int, third: _Layer | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """The gate and what it lets pass, by how ``swiglu_fusion`` lays them out."""
-    fusion = node.attr("swiglu_fusion", 0)
-    if fusion == 1:
-        return hidden[:, ::2], hidden[:, 1::2]
-    if fusion == 2:
-        gate, up = np.split(hidden, 2, axis=-1)
-        return gate, up
-    if third is None:
+def _experts(node: NodeSpec, projection: Callable[[int], Projection | None]) -> Experts:
+    first, second, third = map(projection, range(3))
+    if first is None or second is None:
+        raise KernelError(f"{node}: has no weights of the {'first' if first is None else 'second'} layer")
+    kind, fusion = node.attr("activation_type", "relu"), node.attr("swiglu_fusion", 0)
+    if kind in _GATED and fusion == 0 and third is None:
         raise InvalidGraphError(f"{node}: swiglu_fusion 0 needs the weights of a third layer")
-    return hidden, third(x, expert)
+    if kind in _GATED:
+        parts = [first] if fusion else [first, *([third] if third else [])]
+        return Experts(parts, lambda hidden: _gated(node, *np.split(hidden, 2, axis=-1)), second)
+    if third is None:
+        return Experts([first], _PLAIN[kind], second)
+
+    def product(hidden: np.ndarray) -> np.ndarray:
+        gate, up = np.split(hidden, 2, axis=-1)
+        return _PLAIN[kind](np.ascontiguousarray(gate)) * up
+
+    return Experts([first, third], product, second)
 
 
 def _gated(node: NodeSpec, gate: np.ndarray, up: np.ndarray) -> np.ndarray:
+    gate = np.ascontiguousarray(gate)
     if node.attr("activation_type") == "geglu":
         return gelu_tanh(gate) * up
     alpha, beta, limit = (node.attr(name, default) for name, default in _SWIGLU.items())

@@ -5,6 +5,7 @@ import pytest
 
 from kernel_runs import assert_same, kernel_of, node_spec, run_cpu, run_ort
 from onnxgen.errors import KernelError
+from onnxgen.foundations.packed_bits import unpack
 from onnxgen.graph.cpu.provider import CpuProvider
 from onnxgen.graph.ep.provider import Decline
 
@@ -28,9 +29,17 @@ class Numbers:
         return (self.rng.random(shape) * 0.02 + 0.01).astype(np.float32)
 
 
-def compare(op_type, *inputs, tolerance=3e-4, **options):
+def compare(op_type, *inputs, tolerance=3e-4, packed=True, **options):
     got, want = (run(op_type, *inputs, domain=MS, **options) for run in (run_cpu, run_ort))
     assert_same(got, want, rtol=tolerance, atol=tolerance)
+    if not packed:
+        return
+    constants = [index for index, value in enumerate(inputs) if value is not None and 2 <= index < 14]
+    exact = run_cpu(op_type, *inputs, domain=MS, constants=constants, **options)
+    assert_same(exact, got, rtol=1e-3, atol=1e-3 * np.abs(got).max())
+    if op_type == "QMoE":
+        rough = run_cpu(op_type, *inputs, domain=MS, constants=constants, accuracy_level=4, **options)
+        assert np.abs(rough - got).max() <= 5e-2 * np.abs(got).max()
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "silu", "identity"])
@@ -66,8 +75,10 @@ def test_gates_in_every_layout_are_the_interleaved_ones(options):
     halves = np.concatenate([gate, up], axis=1)
     got = run_cpu("MoE", x, router, halves, None, second, domain=MS, swiglu_fusion=2, **options)
     assert_same(got, want, atol=1e-5)
-    got = run_cpu("MoE", x, router, gate, None, second, None, up, None, domain=MS, **options)
-    assert_same(got, want, atol=1e-5)
+    for constants in ((), (2, 4, 6)):
+        options["constants"] = constants
+        got = run_cpu("MoE", x, router, gate, None, second, None, up, None, domain=MS, **options)
+        assert_same(got, want, atol=1e-5)
 
 
 @pytest.mark.parametrize("bits", [2, 4, 8])
@@ -107,7 +118,7 @@ def test_quantized_experts(bits, block, zero_points):
         options |= {"swiglu_fusion": factor - 1, "normalize_routing_weights": 1}
         options |= {"block_size": block} if block else {}
         # ONNX Runtime quantizes activations to 8 bits in some of these.
-        compare("QMoE", *inputs, tolerance=5e-2, **options)
+        compare("QMoE", *inputs, tolerance=5e-2, packed=bits == 4, **options)
 
 
 @pytest.mark.parametrize("normalize", [0, 1])
@@ -138,3 +149,99 @@ def test_a_router_must_have_a_row_for_each_token():
     inputs = np.zeros((3, 4)), np.zeros((2, 5)), np.zeros((5, 6, 4)), None, np.zeros((5, 4, 6))
     with pytest.raises(KernelError, match=r"router \(2, 5\) does not fit 3 tokens"):
         kernel_of(node_spec("MoE", *inputs, domain=MS)).run(*inputs)
+
+
+@pytest.mark.parametrize(
+    ("bits", "block", "level", "dtype"),
+    [
+        (2, 16, 0, np.float32),
+        (3, 16, 4, np.float32),
+        (4, 0, 4, np.float16),
+        (4, 16, 0, np.float16),
+        (8, 0, 0, np.float32),
+    ],
+)
+def test_packed_experts_against_float64(bits, block, level, dtype):
+    make = Numbers()
+    x, router = make.floats(TOKENS, HIDDEN).astype(dtype), make.floats(TOKENS, EXPERTS).astype(dtype)
+    blocks = HIDDEN // block if block else 1
+    codes = [
+        make.codes(EXPERTS, rows, columns * bits // 8)
+        for rows, columns in ((2 * INNER, HIDDEN), (HIDDEN, INNER))
+    ]
+    scales = [
+        make.scales(EXPERTS, 2 * INNER, blocks),
+        make.scales(EXPERTS, HIDDEN, INNER // block if block else 1),
+    ]
+    biases = [make.floats(EXPERTS, 2 * INNER), make.floats(EXPERTS, HIDDEN)]
+    given = [scale if block else scale[..., 0] for scale in scales]
+    inputs = [
+        x,
+        router,
+        codes[0],
+        given[0].astype(dtype),
+        biases[0],
+        codes[1],
+        given[1].astype(dtype),
+        biases[1],
+    ]
+
+    def matrix(layer, expert):
+        columns = (HIDDEN, INNER)[layer]
+        q = unpack(codes[layer][expert], bits, columns).astype(np.float64) - 2 ** (bits - 1)
+        return q * np.repeat(
+            given[layer].astype(dtype)[expert].reshape(len(q), -1), block or columns, 1
+        ).astype(np.float64)
+
+    want = np.zeros((TOKENS, HIDDEN))
+    for token in range(TOKENS):
+        best = np.argsort(-router[token].astype(np.float64), kind="stable")[:2]
+        shares = np.exp(router[token, best].astype(np.float64))
+        for expert, share in zip(best, shares / shares.sum(), strict=True):
+            hidden = matrix(0, expert) @ x[token].astype(np.float64) + biases[0][expert]
+            gate, up = hidden[::2], hidden[1::2]
+            inner = gate / (1 + np.exp(-gate)) * up
+            want[token] += share * (matrix(1, expert) @ inner + biases[1][expert])
+    options = {
+        "k": 2,
+        "expert_weight_bits": bits,
+        "activation_type": "swiglu",
+        "swiglu_fusion": 1,
+        "accuracy_level": level,
+    }
+    options |= {"block_size": block} if block else {}
+    got = run_cpu("QMoE", *inputs, constants=range(2, 8), domain=MS, **options)
+    assert got.dtype == dtype
+    assert (
+        np.abs(got - want).max()
+        <= (2e-2 if level else 1e-3 if dtype == np.float16 else 1e-4) * np.abs(want).max()
+    )
+
+
+def test_a_token_is_the_same_among_others():
+    make = Numbers()
+    x, router = make.floats(70, HIDDEN), make.floats(70, EXPERTS)
+    weights = [
+        *(make.codes(EXPERTS, 2 * INNER, HIDDEN // 2), make.scales(EXPERTS, 2 * INNER, 2), None),
+        *(make.codes(EXPERTS, HIDDEN, INNER // 2), make.scales(EXPERTS, HIDDEN, 4), None),
+    ]
+    options = {
+        "k": 2,
+        "block_size": 16,
+        "activation_type": "swiglu",
+        "swiglu_fusion": 1,
+        "domain": MS,
+        "constants": (2, 3, 5, 6),
+    }
+    together = run_cpu("QMoE", x, router, *weights, **options)
+    for token in (0, 33, 69):
+        alone = run_cpu("QMoE", x[token : token + 1], router[token : token + 1], *weights, **options)
+        assert alone.tobytes() == together[token].tobytes()
+
+
+def test_no_tokens():
+    make = Numbers()
+    x, router = make.floats(0, HIDDEN), make.floats(0, EXPERTS)
+    weights = make.floats(EXPERTS, INNER, HIDDEN), None, make.floats(EXPERTS, HIDDEN, INNER)
+    for constants in ((), (2, 4)):
+        assert run_cpu("MoE", x, router, *weights, domain=MS, k=2, constants=constants).shape == (0, HIDDEN)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from onnxgen.backends.base import Capabilities, DecoderModel, KVCache, Step, StepOutput
 from onnxgen.backends.check import check_step
 from onnxgen.backends.native.cache import NativeCache
+from onnxgen.backends.native.contents import spans_of
 from onnxgen.backends.native.prepared import Prepared, prepare
 from onnxgen.backends.native.profiling import StepProfiler
 from onnxgen.backends.native.running import StepRunner
@@ -94,6 +95,7 @@ class NativeBackend:
             num_seqs=num_seqs,
             num_tokens=num_tokens,
             block_size=self._block_size,
+            switch_length=self._switch_length,
             limit_mb=self._limit_mb,
             owner=self,
         )
@@ -116,16 +118,17 @@ class NativeBackend:
             check_step(
                 step, geometry=cache.geometry, capabilities=self._capabilities, vocab_size=self._vocab_size
             )
-            cache.check_continues(step, switch_length=self._switch_length)
+            spans = spans_of(step)
+            cache.contents.check(spans, step.copies)
             cache.copy(step.copies)
-            cache.begin(step)
+            cache.contents.begin(spans)
             try:
-                logits, hidden = runner.run(step, cache)
+                logits, hidden = runner.run(step, spans, cache)
             except OnnxgenError:
                 raise
             except Exception as cause:
                 raise BackendError(f"a step of {step.num_tokens} tokens failed: {cause}") from cause
-            cache.end(step, switch_length=self._switch_length)
+            cache.contents.end(spans)
             if runner.profiler is not None:
                 runner.profiler.add_step(time.perf_counter() - started)
             return StepOutput(logits, hidden if step.want_hidden_states else None)

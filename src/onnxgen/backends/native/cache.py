@@ -12,9 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onnxgen.backends.base import NO_BLOCK, BlockCopy, CacheGeometry, Step
+from onnxgen.backends.base import BlockCopy, CacheGeometry
+from onnxgen.backends.native.contents import BlockContents
 from onnxgen.backends.native.plan import CacheLayer
-from onnxgen.errors import BackendError, StateError, StepError
+from onnxgen.errors import BackendError, StateError
 from onnxgen.graph.cpu.aligned_memory import aligned
 from onnxgen.graph.cpu.key_value_pages import GROUP_TOKENS, KeyValuePages
 
@@ -28,6 +29,7 @@ class NativeCache:
         owner: The backend that made it.
         stored_size: Positions that a block has in memory; the geometry may use fewer.
         block_bytes: Bytes from block to block.
+        contents: What is known of the blocks.
 
     Raises:
         BackendError: The memory cannot be had, or is more than the limit.
@@ -40,6 +42,7 @@ class NativeCache:
         num_seqs: int,
         num_tokens: int,
         block_size: int,
+        switch_length: int | None,
         limit_mb: int | None,
         owner: object,
     ) -> None:
@@ -64,8 +67,9 @@ class NativeCache:
             self._memory: np.ndarray | None = aligned(total)
         except (MemoryError, OSError, ValueError, OverflowError) as cause:
             raise BackendError(f"{what}, more than there is") from cause
-        self._written = [0] * self._geometry.num_blocks
-        self._long = [False] * self._geometry.num_blocks
+        start = self._memory.ctypes.data
+        self._layers = [start + at for at in self._starts[:-1]]
+        self.contents = BlockContents(self._geometry.num_blocks, size, switch_length=switch_length)
 
     @property
     def geometry(self) -> CacheGeometry:
@@ -84,37 +88,8 @@ class NativeCache:
         Raises:
             StateError: The cache was closed.
         """
-        start = self._open().ctypes.data
-        return [start + at for at in self._starts[:-1]]
-
-    def check_continues(self, step: Step, *, switch_length: int | None) -> None:
-        """Refuse a step that reads positions which nobody wrote, or that other rotary tables made.
-
-        Raises:
-            StepError: Naming the sequence.
-            StateError: The cache was closed.
-        """
         self._open()
-        written, long = self._after(step.copies)
-        size, ends = self._geometry.block_size, step.cu_seqlens.tolist()
-        for i, context_len in enumerate(step.context_lens.tolist()):
-            if not context_len:
-                continue
-            blocks: list[int] = step.block_table[i, : -(-context_len // size)].tolist()
-            total = context_len + ends[i + 1] - ends[i]
-            is_long = switch_length is not None and total > switch_length
-            for number, block in enumerate(blocks):
-                needed = min(size, context_len - number * size)
-                if written[block] < needed:
-                    raise StepError(
-                        f"sequence {i} has context_len {context_len}, but only {written[block]} positions of its "
-                        f"block {block} were written, {needed} are needed"
-                    )
-                if switch_length is not None and long[block] != is_long:
-                    raise StepError(
-                        f"sequence {i} goes to {total} tokens, on the other side of {switch_length}, where this "
-                        "model's rotary tables change; it must start again from its first token"
-                    )
+        return self._layers
 
     def copy(self, copies: Sequence[BlockCopy]) -> None:
         """Copy the beginnings of blocks to other blocks, in order."""
@@ -122,51 +97,17 @@ class NativeCache:
         for c in copies:
             if memory is None or c.source == c.target or not c.num_tokens:
                 continue
-            if c.num_tokens >= self._written[c.target]:
+            if c.num_tokens >= self.contents.written(c.target):
                 memory[c.target] = memory[c.source]
             else:
                 for start, pages in zip(self._starts, self._pages, strict=False):
                     own = slice(start, start + pages.block_bytes)
                     pages.copy_tokens(memory[c.source, own], memory[c.target, own], c.num_tokens)
-            self._written, self._long = self._after([c])
-
-    def begin(self, step: Step) -> None:
-        """Forget what the step is about to write: should it fail, those positions hold nothing."""
-        self._note(step, [0] * step.num_seqs, long=None)
-
-    def end(self, step: Step, *, switch_length: int | None) -> None:
-        """Note what the step has written."""
-        lengths = np.diff(step.cu_seqlens).tolist()
-        self._note(step, lengths, long=switch_length)
+            self.contents.copied([c])
 
     def close(self) -> None:
         """Release the memory. Calling it twice is harmless."""
         self._memory = None
-
-    def _note(self, step: Step, lengths: Sequence[int], *, long: int | None) -> None:
-        size = self._geometry.block_size
-        ends = step.cu_seqlens.tolist()
-        for i, (context_len, length) in enumerate(zip(step.context_lens.tolist(), lengths, strict=True)):
-            total = context_len + ends[i + 1] - ends[i]
-            first, behind = context_len // size, -(-total // size)
-            for number, block in enumerate(step.block_table[i, first:behind].tolist(), first):
-                assert block != NO_BLOCK
-                self._written[block] = max(0, min(size, context_len + length - number * size))
-                if length:
-                    self._long[block] = long is not None and total > long
-
-    def _after(self, copies: Sequence[BlockCopy]) -> tuple[list[int], list[bool]]:
-        """What blocks hold once copies have been done in order."""
-        if not copies:
-            return self._written, self._long
-        written, long = list(self._written), list(self._long)
-        for c in copies:
-            if c.source != c.target and c.num_tokens:
-                copied = min(c.num_tokens, written[c.source])
-                partial = c.num_tokens < written[c.target] and copied == c.num_tokens
-                written[c.target] = written[c.target] if partial else copied
-                long[c.target] = long[c.source]
-        return written, long
 
     def _open(self) -> np.ndarray:
         if self._memory is None:

@@ -7,12 +7,13 @@ Where the cuts are changes nothing: every token's result is its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from onnxgen.backends.base import Step
+from onnxgen.backends.native.contents import Span
 from onnxgen.graph.cpu.compiled.header import HEADER_WORDS, Header
 from onnxgen.graph.cpu.step.table import StepShape
 
@@ -48,48 +49,76 @@ class RotaryRows:
 
 
 def cut_step(
-    step: Step, *, most_tokens: int, block_size: int, stored_size: int, rotary: RotaryRows
+    step: Step,
+    spans: Sequence[Span],
+    *,
+    most_tokens: int,
+    block_size: int,
+    stored_size: int,
+    rotary: RotaryRows,
 ) -> Iterator[Pass]:
     """The passes of a step, in order.
 
     Args:
         step: A step that was checked.
+        spans: Its sequences.
         most_tokens: The most tokens of a pass.
         block_size: Positions of a block as the step counts them.
         stored_size: Positions of a block in memory.
         rotary: How positions find their rows of the rotary tables.
     """
-    positions = step.positions
-    table = np.ascontiguousarray(step.block_table, np.int32)
-    lengths = np.diff(step.cu_seqlens)
-    seq_of = np.repeat(np.arange(step.num_seqs), lengths) if step.num_tokens > step.num_seqs else None
-    own_table = table if seq_of is None else table[seq_of]
-    blocks = np.take_along_axis(own_table, (positions // block_size)[:, None], 1)[:, 0]
-    slots = blocks.astype(np.int64) * stored_size + positions % block_size
-    rotated = positions
-    if rotary.switch_length is not None:
-        long = step.context_lens + lengths > rotary.switch_length
-        rotated = positions + np.repeat(long, lengths) * rotary.long_start
+    slots, rotated = _places(step, spans, block_size, stored_size, rotary)
     if step.num_tokens <= most_tokens:
-        whole = (step.token_ids, rotated, step.cu_seqlens, step.context_lens, table, slots, step.logits_rows)
+        whole = (
+            step.token_ids, rotated, step.cu_seqlens, step.context_lens, step.block_table, slots,
+            step.logits_rows,
+        )  # fmt: skip
         yield _pass(whole, first_row=0, stored_size=stored_size)
         return
-    assert seq_of is not None or step.num_seqs > most_tokens
-    owners = np.arange(step.num_tokens) if seq_of is None else seq_of
+    owners = np.repeat(np.arange(step.num_seqs), step.cu_seqlens[1:] - step.cu_seqlens[:-1])
     for start in range(0, step.num_tokens, most_tokens):
         end = min(start + most_tokens, step.num_tokens)
         first, last = int(owners[start]), int(owners[end - 1]) + 1
-        ends = np.clip(step.cu_seqlens[first : last + 1], start, end) - start
         contexts = step.context_lens[first:last].copy()
-        contexts[0] += start - max(0, int(step.cu_seqlens[first]))
+        contexts[0] += start - int(step.cu_seqlens[first])
         low, high = np.searchsorted(step.logits_rows, (start, end)).tolist()
         arrays = (
-            step.token_ids[start:end], rotated[start:end], ends.astype(np.int32), contexts,
-            table[first:last], slots[start:end], step.logits_rows[low:high] - start,
+            step.token_ids[start:end], rotated[start:end],
+            np.clip(step.cu_seqlens[first : last + 1], start, end) - start, contexts,
+            step.block_table[first:last], slots[start:end], step.logits_rows[low:high] - start,
         )  # fmt: skip
         yield _pass(arrays, first_row=low, stored_size=stored_size)
 
 
+def _places(
+    step: Step, spans: Sequence[Span], block_size: int, stored_size: int, rotary: RotaryRows
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where each token's key and value go, and which row of the rotary tables it uses: int64 ``[tokens]`` each."""
+    if step.num_tokens <= _FEW_TOKENS:  # numpy costs a decode step of a small model several percent
+        slots = [
+            span.blocks[position // block_size] * stored_size + position % block_size
+            for span in spans
+            for position in range(span.context_len, span.total)
+        ]
+        if rotary.switch_length is None:
+            return np.array(slots, np.int64), step.positions
+        return np.array(slots, np.int64), step.positions + np.repeat(*_long_starts(spans, rotary))
+    lengths = step.cu_seqlens[1:] - step.cu_seqlens[:-1]
+    blocks = step.block_table[np.repeat(np.arange(step.num_seqs), lengths), step.positions // block_size]
+    slots = blocks.astype(np.int64) * stored_size + step.positions % block_size
+    if rotary.switch_length is None:
+        return slots, step.positions
+    return slots, step.positions + np.repeat(*_long_starts(spans, rotary))
+
+
+def _long_starts(spans: Sequence[Span], rotary: RotaryRows) -> tuple[list[int], list[int]]:
+    """What positions of each sequence are moved by, and how many it has in the step."""
+    assert rotary.switch_length is not None
+    starts = [rotary.long_start if span.total > rotary.switch_length else 0 for span in spans]
+    return starts, [span.total - span.context_len for span in spans]
+
+
+_FEW_TOKENS = 32
 _ADDRESSES = (
     Header.TOKEN_IDS,
     Header.POSITIONS,

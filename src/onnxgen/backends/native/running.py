@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from onnxgen.backends.base import DecoderModel, Float32Array, Step
 from onnxgen.backends.native.bind import Binding
 from onnxgen.backends.native.cache import NativeCache
+from onnxgen.backends.native.contents import Span
 from onnxgen.backends.native.passes import Pass, cut_step
 from onnxgen.backends.native.plan import View
 from onnxgen.backends.native.prepared import Prepared
@@ -58,7 +61,9 @@ class StepRunner:
         self._bound: tuple[int, int] | None = None
         self.profiler: StepProfiler | None = None
 
-    def run(self, step: Step, cache: NativeCache) -> tuple[Float32Array, Float32Array | None]:
+    def run(
+        self, step: Step, spans: Sequence[Span], cache: NativeCache
+    ) -> tuple[Float32Array, Float32Array | None]:
         """Run a checked step; returns the logits, and the hidden states if the graph gives them, of the wanted rows."""
         self._use(cache)
         wanted = step.logits_rows.size
@@ -70,6 +75,7 @@ class StepRunner:
             results["hidden_states"] = (self._plan.hidden_states, self._hidden.take((wanted, width)))
         passes = cut_step(
             step,
+            spans,
             most_tokens=MOST_TOKENS,
             block_size=cache.geometry.block_size,
             stored_size=cache.stored_size,

@@ -62,7 +62,7 @@ def tile_code(form, shape, groups, places, x_stride, scale_stride):
     panel, q, scales, sums, y = (
         b.add(function.args[0], v.I64(places[name])) for name in ("panel", "q", "scales", "sums", "y")
     )
-    counts = v.I64(groups), v.I64(x_stride), v.I64(scale_stride), v.I64(0)
+    counts = v.I64(groups), v.I64(x_stride), v.I64(scale_stride), v.I64(0), v.I64(0)
     for tile in range(0, PANEL_TILES, shape.tiles):
         place = b.add(y, v.I64(tile * VECTOR_BYTES))
         emit_tile(b, Isa.NEON_DOTPROD, form, shape, panel, v.I64(tile), q, scales, sums, place, *counts)

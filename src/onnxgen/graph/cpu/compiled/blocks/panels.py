@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from onnxgen.graph.cpu.compiled.blocks.format import PANEL_TILES, VECTOR_BYTES, BlockFormat
-from onnxgen.graph.cpu.compiled.blocks.sources import unpacked_group_bytes
+from onnxgen.graph.cpu.compiled.blocks.sources import prefetching, unpacked_group_bytes
 from onnxgen.graph.cpu.compiled.blocks.tile import OUT_BYTES, TileShape, block_tile
 from onnxgen.graph.cpu.compiled.blocks.unpacking import unpack_group
 from onnxgen.graph.cpu.compiled.function import inline
@@ -29,9 +29,13 @@ def tile_shapes(isa: Isa) -> tuple[TileShape, TileShape, TileShape]:
 
 
 def panel_rows(isa: Isa, form: BlockFormat, *, unpacked: bool = False) -> Callable[..., None]:
-    """``multiply(weights, x, scales, sums, y, groups, x_stride, scale_stride, rows, further)``, as of `block_tile`."""
+    """``multiply(weights, x, scales, sums, y, groups, x_stride, scale_stride, rows, further, panel_bytes)``.
+
+    As of `block_tile`; the next panel begins ``panel_bytes`` further.
+    """
     shapes = tile_shapes(isa)
     one, two, three = (block_tile(isa, form, shape, unpacked=unpacked) for shape in shapes)
+    distance, next_panel = prefetching().distance, prefetching().next_panel
     one_tiles, two_tiles, three_tiles = (shape.tiles for shape in shapes)
 
     @inline
@@ -46,25 +50,30 @@ def panel_rows(isa: Isa, form: BlockFormat, *, unpacked: bool = False) -> Callab
         scale_stride: int,
         rows: int,
         further: int,
+        panel_bytes: int,
     ) -> None:
+        # Rows that pass over the panel one tile after the other ask for other lines of the next one.
+        ahead = panel_bytes if next_panel and rows > 3 else distance
         while rows > 0:
             # Four rows are two and two: a single one is slow.
             if rows == 3 or rows > 4:
                 done = 3
                 for tile in range(0, PANEL_TILES, three_tiles):
                     place = y + tile * VECTOR_BYTES
-                    three(weights, tile, x, scales, sums, place, groups, x_stride, scale_stride, further)
+                    three(
+                        weights, tile, x, scales, sums, place, groups, x_stride, scale_stride, further, ahead
+                    )
             elif rows > 1:
                 done = 2
                 for tile in range(0, PANEL_TILES, two_tiles):
                     place = y + tile * VECTOR_BYTES
-                    two(weights, tile, x, scales, sums, place, groups, x_stride, scale_stride, further)
+                    two(weights, tile, x, scales, sums, place, groups, x_stride, scale_stride, further, ahead)
             else:
                 done = 1
                 for tile in range(0, PANEL_TILES, one_tiles):
                     place = y + tile * VECTOR_BYTES
-                    one(weights, tile, x, scales, sums, place, groups, x_stride, scale_stride, further)
-            rows -= done
+                    one(weights, tile, x, scales, sums, place, groups, x_stride, scale_stride, further, ahead)
+            rows, ahead = rows - done, ahead + VECTOR_BYTES
             x, y = x + done * x_stride, y + done * OUT_BYTES
             scales, sums = scales + done * scale_stride, sums + done * scale_stride
 
@@ -76,9 +85,11 @@ def panel_rows_unpacking(isa: Isa, form: BlockFormat) -> Callable[..., None]:
 
     ``room`` is the address of ``UNPACKED_BYTES``, or what one group takes.
     """
-    multiply_unpacked, unpack = panel_rows(isa, form, unpacked=True), unpack_group(isa, form)
+    multiply_unpacked = panel_rows(isa, form, unpacked=True)
     group_bytes, x_group = unpacked_group_bytes(form), form.group * (2 if form.words else 1)
     at_once = max(1, UNPACKED_BYTES // group_bytes)
+    # What is unpacked next arrives while the rows are multiplied.
+    unpack = unpack_group(isa, form, ahead=at_once * form.block_bytes // form.groups_per_block)
 
     @inline
     def multiply(
@@ -108,6 +119,7 @@ def panel_rows_unpacking(isa: Isa, form: BlockFormat) -> Callable[..., None]:
                 scale_stride,
                 rows,
                 group,
+                0,
             )
 
     return multiply

@@ -15,6 +15,7 @@ from onnxgen.graph.cpu.compiled.blocks.endings import gated_row, plain_row
 from onnxgen.graph.cpu.compiled.blocks.format import PANEL_COLUMNS, PANEL_TILES, VECTOR_BYTES, BlockFormat
 from onnxgen.graph.cpu.compiled.blocks.panels import panel_rows, panel_rows_unpacking
 from onnxgen.graph.cpu.compiled.blocks.schedule import MOST_ROWS, row_chunks
+from onnxgen.graph.cpu.compiled.blocks.sources import prefetching
 from onnxgen.graph.cpu.compiled.blocks.tile import OUT_BYTES, TileShape, block_tile
 from onnxgen.graph.cpu.compiled.function import inline
 from onnxgen.graph.cpu.compiled.kernel import word
@@ -40,6 +41,7 @@ def block_product(
     multiply = panel_rows(isa, form)
     multiply_many = panel_rows_unpacking(isa, form) if unpack_from else multiply
     many_rows = unpack_from or 0
+    distance = prefetching().distance
     half_panel = block_tile(isa, form, TileShape(1, 2), unpacked=False)
     end = gated_row(gate) if gate else plain_row()
     per_block, block_bytes = form.groups_per_block, form.block_bytes
@@ -82,7 +84,7 @@ def block_product(
                 return
             if part >= whole:
                 packed, tile = weights + half // 2 * panel_bytes, half % 2 * (PANEL_TILES // 2)
-                half_panel(packed, tile, x, scales, sums, scratch, groups, 0, 0, 0)
+                half_panel(packed, tile, x, scales, sums, scratch, groups, 0, 0, 0, distance)
                 finish(row, scratch, half * (PANEL_TILES // 2), PANEL_TILES // 2, 0, 1)
                 return
             parts = panels
@@ -97,7 +99,9 @@ def block_product(
                 room = scratch + _SUMS_BYTES
                 multiply_many(packed, xs, ss, ts, scratch, groups, x_stride, scale_stride, last - first, room)
             else:
-                multiply(packed, xs, ss, ts, scratch, groups, x_stride, scale_stride, last - first, 0)
+                multiply(
+                    packed, xs, ss, ts, scratch, groups, x_stride, scale_stride, last - first, 0, panel_bytes
+                )
             finish(row, scratch, panel * PANEL_TILES, PANEL_TILES, first, last)
 
     return product

@@ -42,7 +42,7 @@ class TileShape:
 
 
 def block_tile(isa: Isa, form: BlockFormat, shape: TileShape, *, unpacked: bool) -> Callable[..., None]:
-    """An intrinsic ``tile(weights, first, x, scales, sums, y, groups, x_stride, scale_stride, further)``.
+    """An intrinsic ``tile(weights, first, x, scales, sums, y, groups, x_stride, scale_stride, further, ahead)``.
 
     Args of it, addresses, counts, and strides in bytes between rows:
         weights: A packed panel, or its unpacked groups.
@@ -55,6 +55,7 @@ def block_tile(isa: Isa, form: BlockFormat, shape: TileShape, *, unpacked: bool)
         x_stride: Of the activations.
         scale_stride: Of scales and sums.
         further: Not 0: add to what is in ``y``.
+        ahead: Bytes from what is read of a packed panel to what is asked for meanwhile.
     """
 
     @intrinsic
@@ -70,12 +71,13 @@ def block_tile(isa: Isa, form: BlockFormat, shape: TileShape, *, unpacked: bool)
         x_stride: Any,
         scale_stride: Any,
         further: Any,
+        ahead: Any,
     ) -> Any:
         def generate(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
             emit_tile(builder, isa, form, shape, *arguments, unpacked=unpacked)
             return context.get_dummy_value()
 
-        return types.void(*[types.intp] * 10), generate
+        return types.void(*[types.intp] * 11), generate
 
     return tile
 
@@ -107,6 +109,7 @@ class _Tile:
         x_stride: Any,
         scale_stride: Any,
         further: Any,
+        ahead: Any,
     ) -> None:
         b, rows, tiles = self.b, range(self.shape.rows), range(self.shape.tiles)
         x_rows = [b.add(x, b.mul(x_stride, v.I64(row))) for row in rows]
@@ -134,6 +137,7 @@ class _Tile:
             [v.load(b, b.add(row, scale_group), v.F32) for row in scale_rows],
             [v.load(b, b.add(row, scale_group), v.I32) for row in sum_rows],
             totals,
+            ahead,
         )
         following = b.add(group, v.I64(1))
         for block, value in ((fresh, v.I64(0)), (again, v.I64(0)), (b.block, following)):
@@ -159,6 +163,7 @@ class _Tile:
         scales: list[Any],
         sums: list[Any],
         totals: list[list[Any]],
+        ahead: Any,
     ) -> list[list[Any]]:
         """The totals with a group added."""
         b, form = self.b, self.form
@@ -167,7 +172,7 @@ class _Tile:
         if self.unpacked:
             source = UnpackedGroup.at(b, form, weights, group, first)
         else:
-            source = PackedGroup.at(b, self.isa, form, weights, group, first)
+            source = PackedGroup.at(b, self.isa, form, weights, group, first, ahead)
         zeros = [source.zero(tile) for tile in tiles]
         products = [[start(b, self.isa, form, sums[row], zeros[tile]) for tile in tiles] for row in rows]
         products = self._multiply(source, x, products)

@@ -14,13 +14,16 @@ from onnxgen.graph.cpu.compiled.blocks.sources import PackedGroup, UnpackedGroup
 from onnxgen.graph.cpu.isa import Isa
 
 
-def unpack_group(isa: Isa, form: BlockFormat) -> Callable[..., None]:
-    """An intrinsic ``unpack(panel, group, target)``: a group of a packed panel to an address, as `sources` draws it."""
+def unpack_group(isa: Isa, form: BlockFormat, *, ahead: int) -> Callable[..., None]:
+    """An intrinsic ``unpack(panel, group, target)``: a group of a packed panel to an address, as `sources` draws it.
+
+    What lies ``ahead`` bytes further is asked for.
+    """
 
     @intrinsic
     def unpack(_context: Any, panel: Any, group: Any, target: Any) -> Any:
         def generate(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
-            _emit(builder, isa, form, *arguments)
+            _emit(builder, isa, form, ahead, *arguments)
             return context.get_dummy_value()
 
         return types.void(types.intp, types.intp, types.intp), generate
@@ -28,8 +31,8 @@ def unpack_group(isa: Isa, form: BlockFormat) -> Callable[..., None]:
     return unpack
 
 
-def _emit(b: Any, isa: Isa, form: BlockFormat, panel: Any, group: Any, target: Any) -> None:
-    source = PackedGroup.at(b, isa, form, panel, group, v.I64(0))
+def _emit(b: Any, isa: Isa, form: BlockFormat, ahead: int, panel: Any, group: Any, target: Any) -> None:
+    source = PackedGroup.at(b, isa, form, panel, group, v.I64(0), v.I64(ahead))
     made = UnpackedGroup(b, form, target)
     for tile in range(PANEL_TILES):
         v.store(b, source.scale(tile), made.scale_place(tile))

@@ -10,6 +10,7 @@ import numpy as np
 from onnxgen.foundations.packed_bits import unpack
 from onnxgen.graph.cpu.block_products import BlockProducts, needs_words
 from onnxgen.graph.cpu.block_weights import BlockWeights, arranged
+from onnxgen.graph.cpu.expert_blocks import stack
 from onnxgen.graph.cpu.experts import LooseExperts, PackedExperts, Projection
 from onnxgen.graph.cpu.float_products import FloatProducts
 from onnxgen.graph.cpu.half import widened
@@ -110,6 +111,6 @@ def quantized_projection(
             packed = pack_blocks([arrangement.matrix], words=needs_words(level))
             same = products and products[0].packed.form == packed.form
             products.append(BlockProducts(packed, products[0].calls if same else None))
-    if len(products) == len(blocks.codes):
-        return PackedExperts(products, outputs, bias)
+    if products and len(products) == len(blocks.codes):
+        return PackedExperts(products, outputs, bias, stack(products, bias))
     return LooseExperts(lambda expert: blocks.of(expert, in_turns=in_turns).dequantized(), outputs, bias)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from onnxgen.errors import InvalidGraphError, KernelError
-from onnxgen.graph.cpu.activations import gelu_tanh, relu, sigmoid, silu, swiglu
+from onnxgen.graph.cpu.expert_activation import GATED, KINDS, ExpertActivation
 from onnxgen.graph.cpu.expert_weights import ExpertBlocks, dense_projection, quantized_projection
 from onnxgen.graph.cpu.experts import Experts, Mixture, Projection
 from onnxgen.graph.cpu.half import widened
@@ -18,23 +18,14 @@ from onnxgen.graph.ep.node import NodeSpec
 
 TABLE = KernelTable()
 
-_PLAIN: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "relu": relu,
-    "relu2": lambda x: np.square(np.maximum(x, 0)),
-    "gelu": gelu_tanh,
-    "silu": silu,
-    "identity": lambda x: x,
-}
-_GATED = ("swiglu", "geglu")
-
 Given = Mapping[int, np.ndarray | None]
 """Inputs of a node by their index."""
 
 
 def _unknown(node: NodeSpec) -> str | None:
     activation = node.attr("activation_type", "relu")
-    if activation not in (*_PLAIN, *_GATED):
-        return f"activation_type {activation!r} is none of {', '.join((*_PLAIN, *_GATED))}"
+    if activation not in KINDS:
+        return f"activation_type {activation!r} is none of {', '.join(KINDS)}"
     if node.attr("use_sparse_mixer", 0):
         return "the sparse mixer is not done here"
     if node.attr("quant_type", "int") != "int":
@@ -84,7 +75,7 @@ def quantized_moe(node: NodeSpec) -> Kernel:
 
 def _turns(node: NodeSpec) -> bool:
     """Whether gates and what they gate take turns in the first layer."""
-    return node.attr("activation_type", "relu") in _GATED and node.attr("swiglu_fusion", 0) == 1
+    return node.attr("activation_type", "relu") in GATED and node.attr("swiglu_fusion", 0) == 1
 
 
 def _kernel(
@@ -115,6 +106,7 @@ def _kernel(
         if node.has_input(index)
     )
     kept = _experts(node, lambda layer: projection(node.constants, layer, keep=True)) if constant else None
+    table = None if kept is None else kept.table()
 
     def run(x: np.ndarray, router: np.ndarray, *others: np.ndarray | None) -> np.ndarray:
         given = dict(enumerate((x, router, *others)))
@@ -125,7 +117,7 @@ def _kernel(
         experts = kept or _experts(node, lambda layer: projection(given, layer, keep=False))
         shares = None if mixing is None else given.get(mixing)
         shares = None if shares is None else np.ascontiguousarray(widened(shares))
-        y = mixture.run(tokens, scores, shares, experts).reshape(x.shape)
+        y = mixture.run(tokens, scores, shares, experts, table).reshape(x.shape)
         return y if x.dtype == np.float32 else converted(y, x.dtype)
 
     absorbed = tuple(index for layer in range(3) for index in weights[layer])
@@ -137,32 +129,15 @@ def _experts(node: NodeSpec, projection: Callable[[int], Projection | None]) -> 
     if first is None or second is None:
         raise KernelError(f"{node}: has no weights of the {'first' if first is None else 'second'} layer")
     kind, fusion = node.attr("activation_type", "relu"), node.attr("swiglu_fusion", 0)
-    if kind in _GATED and fusion == 0 and third is None:
+    if kind in GATED and fusion == 0 and third is None:
         raise InvalidGraphError(f"{node}: swiglu_fusion 0 needs the weights of a third layer")
-    if kind in _GATED:
-        parts = [first] if fusion else [first, *([third] if third else [])]
-        return Experts(parts, lambda hidden: _gated(node, *np.split(hidden, 2, axis=-1)), second)
-    if third is None:
-        return Experts([first], _PLAIN[kind], second)
-
-    def product(hidden: np.ndarray) -> np.ndarray:
-        gate, up = np.split(hidden, 2, axis=-1)
-        return _PLAIN[kind](np.ascontiguousarray(gate)) * up
-
-    return Experts([first, third], product, second)
-
-
-def _gated(node: NodeSpec, gate: np.ndarray, up: np.ndarray) -> np.ndarray:
-    gate = np.ascontiguousarray(gate)
-    if node.attr("activation_type") == "geglu":
-        return gelu_tanh(gate) * up
-    alpha, beta, limit = (node.attr(name, default) for name, default in _SWIGLU.items())
-    if not node.attr("swiglu_limit_after_activation", 0):
-        return swiglu(gate, up, alpha=alpha, beta=beta, limit=limit)
-    bound = np.inf if limit is None else limit
-    return np.minimum(gate * sigmoid(gate * np.float32(alpha)), bound) * (
-        np.clip(up, -bound, bound) + np.float32(beta)
+    first = [first] if third is None or (kind in GATED and fusion) else [first, third]
+    activation = ExpertActivation(
+        kind,
+        gated=kind in GATED or third is not None,
+        alpha=node.attr("activation_alpha", 1.0),
+        beta=node.attr("activation_beta", 0.0),
+        limit=node.attr("swiglu_limit"),
+        limit_last=kind == "swiglu" and bool(node.attr("swiglu_limit_after_activation", 0)),
     )
-
-
-_SWIGLU = {"activation_alpha": 1.0, "activation_beta": 0.0, "swiglu_limit": None}
+    return Experts(first, activation, second)

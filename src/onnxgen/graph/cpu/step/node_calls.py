@@ -10,7 +10,7 @@ import numpy as np
 
 from onnxgen.foundations.cpuinfo import default_threads
 from onnxgen.graph.cpu.aligned_memory import LINE_BYTES, aligned
-from onnxgen.graph.cpu.compiled.control import ROW_WORDS
+from onnxgen.graph.cpu.compiled.control import ROW_WORDS, STATE_ROW_BYTES
 from onnxgen.graph.cpu.compiled.header import HEADER_WORDS, Header
 from onnxgen.graph.cpu.step.crew import SCRATCH_BYTES, Entry, crew
 from onnxgen.graph.cpu.step.kernel import StepKernel
@@ -76,6 +76,61 @@ class NodeCalls:
     def _fill(self, words: np.ndarray, arguments: Sequence[Sequence[int]]) -> None:
         for row, end, values in zip(words, self._ends, arguments, strict=True):
             row[1:end] = values
+
+
+class CallList:
+    """Kernel calls that differ in number from run to run. May be used from several threads; each run makes its own rows.
+
+    Args:
+        *kernels: Kernels that are called, by their place here.
+    """
+
+    def __init__(self, *kernels: StepKernel) -> None:
+        table = StepTable()
+        for kernel in kernels:
+            table.add(kernel, **dict.fromkeys(kernel.arguments, 0))
+        self._words = table.words
+        self._entries = [Entry(int(code)) for code in self._words[:, 0]]
+
+    def rows(self, kernels: Sequence[int]) -> np.ndarray:
+        """int64 ``[calls, ROW_WORDS]`` for calls of these kernels in order; arguments, from word 1 on, are to be filled in."""
+        return self._words[list(kernels)]
+
+    def run(
+        self,
+        words: np.ndarray,
+        kernels: Sequence[int],
+        parts: Sequence[int],
+        *,
+        header: np.ndarray,
+        seconds: float,
+    ) -> None:
+        """Call the kernels.
+
+        Args:
+            words: From `rows`, filled in.
+            kernels: As they were given there.
+            parts: Parts of each call where several threads work on it.
+            header: Of the step; may be longer than a header is.
+            seconds: Roughly what one thread takes for all.
+        """
+        threads = most_threads(_cores()) if seconds > _WORTH_SHARING_S else 1
+        if threads > 1:
+            crew().run(_Rows(words), np.array(parts, np.int64), header, threads=threads)
+            return
+        place, step, scratch = words.ctypes.data, header.ctypes.data, workspace().scratch_address
+        for kernel in kernels:
+            self._entries[kernel](place, step, scratch, 0, 1)
+            place += _ROW_BYTES
+
+
+class _Rows(StepTable):
+    """A table of rows that are made already."""
+
+    def __init__(self, words: np.ndarray) -> None:
+        super().__init__()
+        self._rows = [[]] * len(words)
+        self._words, self._state = words, np.zeros((len(words) * STATE_ROW_BYTES + LINE_BYTES) // 8, np.int64)
 
 
 class Workspace:

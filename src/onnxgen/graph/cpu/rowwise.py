@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from onnxgen.errors import KernelError
+from onnxgen.graph.cpu.row_norms import norm_rows
 from onnxgen.graph.cpu.team import share
 
 _NORMALIZED_PER_S = 3e9
@@ -51,8 +52,21 @@ def normalize_rows(
             f"scale {scale.shape} and bias {None if bias is None else bias.shape} do not fit {size} elements"
         )
     rows = x.size // size
-    each = _rows_each(size)
     statistics = np.empty((2, rows), x.dtype)
+    if x.dtype == np.float32 and scale.shape == (1, size):
+        means, inverses = statistics
+        norm_rows(
+            *(x, y),
+            axes=axes,
+            epsilon=epsilon,
+            centered=centered,
+            weight=scale,
+            offset=bias,
+            means=means,
+            inverses=inverses,
+        )
+        return means, inverses
+    each = _rows_each(size)
     share(
         normalize(x.dtype, centered=centered),
         np.ascontiguousarray(x).reshape(rows, size),

@@ -12,6 +12,7 @@ from onnxgen.graph.cpu.indexing import checked_axis, checked_indices
 from onnxgen.graph.cpu.normalization import normalized
 from onnxgen.graph.cpu.quantization import dequantize
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
+from onnxgen.graph.cpu.row_norms import can_norm, norm_halves, norm_rows, repeats, serves_halves
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 
@@ -36,6 +37,8 @@ def layer_normalization_1(node: NodeSpec) -> Kernel:
 
     def run(x: np.ndarray, scale: np.ndarray, bias: np.ndarray | None = None) -> Any:
         axes = tuple(range(checked_axis(node, axis, x.ndim), x.ndim))
+        if serves_halves(x, axes, scale, bias):
+            return _results(node, *norm_halves(x, axes, epsilon, centered=True, weight=scale, offset=bias))
         y, mean, inverse = normalized(
             widened(x), axes, epsilon, centered=True, scale=widened(scale), bias=widened(bias)
         )
@@ -52,6 +55,9 @@ def simplified_layer_normalization(node: NodeSpec) -> Kernel:
 
     def run(x: np.ndarray, scale: np.ndarray) -> Any:
         axes = tuple(range(checked_axis(node, axis, x.ndim), x.ndim))
+        if serves_halves(x, axes, scale, None):
+            y, _, inverse = norm_halves(x, axes, epsilon, centered=False, weight=scale)
+            return _results(node, y, inverse)
         y, _, inverse = normalized(widened(x), axes, epsilon, centered=False, scale=widened(scale))
         return _results(node, y.astype(scale.dtype, copy=False), inverse)
 
@@ -105,14 +111,40 @@ def _skip(
     centered: bool,
 ) -> Any:
     x, skip, bias = terms
-    total = widened(x) + widened(skip)
-    if total.shape != x.shape:
+    wants_sum = node.wants_output(3)
+    if x.size and _serves(terms, gamma, beta):
+        y, total = np.empty(x.shape, x.dtype), np.empty(x.shape, x.dtype) if wants_sum else None
+        means, inverses = np.empty((2, *x.shape[:-1], 1), np.float32)
+        norm_rows(
+            *(x, y),
+            epsilon=epsilon,
+            centered=centered,
+            weight=gamma,
+            offset=beta,
+            skip=skip,
+            bias=bias,
+            total=total,
+            means=means,
+            inverses=inverses,
+        )
+        return _results(node, y, means, inverses, total)
+    wide = widened(x) + widened(skip)
+    if wide.shape != x.shape:
         raise KernelError(f"{node}: skip {skip.shape} does not broadcast to input {x.shape}")
-    total = total if bias is None else total + widened(bias)
+    wide = wide if bias is None else wide + widened(bias)
     y, mean, inverse = normalized(
-        total, (-1,), epsilon, centered=centered, scale=widened(gamma), bias=widened(beta)
+        wide, (-1,), epsilon, centered=centered, scale=widened(gamma), bias=widened(beta)
     )
-    return _results(node, y.astype(x.dtype, copy=False), mean, inverse, total.astype(x.dtype, copy=False))
+    return _results(node, y.astype(x.dtype, copy=False), mean, inverse, wide.astype(x.dtype, copy=False))
+
+
+def _serves(
+    terms: tuple[np.ndarray, np.ndarray, np.ndarray | None], gamma: np.ndarray, beta: np.ndarray | None
+) -> bool:
+    """Whether one compiled pass can do it: types that it reads, and a skip that is added again and again."""
+    x, skip, bias = terms
+    same = skip.dtype == x.dtype and (bias is None or bias.dtype == x.dtype)
+    return same and can_norm(x, gamma, beta) and repeats(skip, x.shape)
 
 
 def _skip_into(
@@ -125,15 +157,12 @@ def _skip_into(
     *,
     centered: bool,
 ) -> None:
-    """`_skip` where nobody asks for more than the result, whose memory holds the sum before."""
+    """`_skip` where nobody asks for more than the result."""
     x, skip, bias = terms
-    if not y.dtype == x.dtype == skip.dtype == np.float32 or skip.shape != x.shape:
+    if x.size and _serves(terms, gamma, beta):
+        norm_rows(x, y, epsilon=epsilon, centered=centered, weight=gamma, offset=beta, skip=skip, bias=bias)
+    else:
         y[...] = _skip(node, terms, gamma, beta, epsilon, centered=centered)
-        return
-    np.add(x, skip, out=y)
-    if bias is not None:
-        np.add(y, bias, out=y)
-    normalized(y, (-1,), epsilon, centered=centered, scale=gamma, bias=beta, out=y)
 
 
 @TABLE.operator("EmbedLayerNormalization", 1, domain=MICROSOFT)

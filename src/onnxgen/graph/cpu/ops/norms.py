@@ -12,6 +12,7 @@ from onnxgen.graph.cpu.arrays import formula_kernel
 from onnxgen.graph.cpu.half import computing_dtype, widened
 from onnxgen.graph.cpu.indexing import checked_axis
 from onnxgen.graph.cpu.registry import KernelTable
+from onnxgen.graph.cpu.row_norms import norm_halves, serves_halves
 from onnxgen.graph.cpu.rowwise import normalize_rows
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
@@ -74,6 +75,9 @@ def layer_normalization(node: NodeSpec) -> Kernel:
         x: np.ndarray, scale: np.ndarray, bias: np.ndarray | None, y: np.ndarray
     ) -> tuple[Any, Any]:
         wide, axes = _stash_dtype(node, x), _axes_from(node, x.ndim)
+        if wide == np.float32 and serves_halves(x, axes, scale, bias):
+            _, mean, inverse = norm_halves(x, axes, epsilon, centered=True, weight=scale, offset=bias, out=y)
+            return mean, inverse
         direct = wide == x.dtype
         source, staged = (x, y) if direct else (x.astype(wide), np.empty(x.shape, wide))
         if _one_per_element(source, axes, scale) and (bias is None or bias.size == scale.size):
@@ -124,6 +128,10 @@ def rms_normalization(node: NodeSpec) -> Kernel:
         if wide == x.dtype and scale.dtype == wide and _one_per_element(x, axes, scale):
             factors = scale.reshape(1, -1)
             normalize_rows(x, y, axes=len(axes), epsilon=epsilon, scale=factors, bias=None, centered=False)
+            return
+        if wide == np.float32 and y.dtype == x.dtype and serves_halves(x, axes, scale, None):
+            # the standard leaves the first stage in the type of x
+            norm_halves(x, axes, epsilon, centered=False, weight=scale, rounds=True, out=y)
             return
         if wide == x.dtype:
             np.multiply(x, rms_scale(x, axes, epsilon), y)

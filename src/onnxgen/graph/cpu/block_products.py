@@ -9,6 +9,7 @@ import numpy as np
 
 from onnxgen.graph.cpu.compiled.header import Header
 from onnxgen.graph.cpu.packed_blocks import PackedBlocks
+from onnxgen.graph.cpu.parts_by_rows import PartsByRows
 from onnxgen.graph.cpu.row_kernels import parts_of_elements, quantize_kernel
 from onnxgen.graph.cpu.step.node_calls import NodeCalls, workspace
 
@@ -41,6 +42,7 @@ class BlockProducts:
         self.calls = calls or NodeCalls(quantize_kernel(integers, form.group), packed.product())
         self._groups, self._element_bytes = packed.groups, 2 if form.words else 1
         self._padded = packed.groups * form.group
+        self._parts, self._num_bytes = PartsByRows(packed), packed.num_bytes
         self._weights = own["weights"], own["groups"], own["panels"], own["columns"]
 
     def multiply(self, x: np.ndarray, y: np.ndarray, bias: np.ndarray | None = None) -> None:
@@ -63,12 +65,12 @@ class BlockProducts:
             *(_ROWS, q, scale, total, padded * self._element_bytes, 4 * groups, *self._weights),
             *(y.ctypes.data, y.strides[0], 0 if bias is None else bias.ctypes.data, 0),
         )
-        num_bytes = self.packed.num_bytes
-        operations = 2 * rows * depth * self.packed.columns * self._element_bytes
+        operations = 2 * rows * depth * self.columns * self._element_bytes
         self.calls.run(
             (quantized, product),
-            (parts_of_elements(rows, depth), self.packed.parts(rows)),
-            seconds=max(operations / _OPERATIONS_PER_S, num_bytes / _BYTES_PER_S) + x.size / _FLOATS_PER_S,
+            (parts_of_elements(rows, depth), self._parts(rows)),
+            seconds=max(operations / _OPERATIONS_PER_S, self._num_bytes / _BYTES_PER_S)
+            + x.size / _FLOATS_PER_S,
             rows=rows,
         )
 

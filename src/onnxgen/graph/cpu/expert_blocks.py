@@ -10,6 +10,7 @@ import numpy as np
 from onnxgen.graph.cpu.block_products import BlockProducts
 from onnxgen.graph.cpu.compiled.header import HEADER_WORDS
 from onnxgen.graph.cpu.expert_activation import ExpertActivation
+from onnxgen.graph.cpu.parts_by_rows import PartsByRows
 from onnxgen.graph.cpu.row_kernels import parts_of_elements, quantize_kernel
 from onnxgen.graph.cpu.step.kernel import StepKernel
 from onnxgen.graph.cpu.step.node_calls import CallList, workspace
@@ -30,12 +31,15 @@ class StackedBlocks:
         packed = products[0].packed
         own = [product.packed.product_arguments() for product in products]
         self.form, self.depth, self.outputs = packed.form, packed.depth, products[0].columns
-        self.packed, self.kernel = packed, packed.product()
+        self.kernel = packed.product()
         self.weights = np.array([each["weights"] for each in own], np.int64)
         self.sizes = own[0]["groups"], own[0]["panels"], own[0]["columns"]
         self.biases = np.zeros(len(products), np.int64)
         if bias is not None:
             self.biases[:] = bias.ctypes.data + np.arange(len(products)) * bias.strides[0]
+        self.parts = PartsByRows(packed)
+        self.num_bytes, self.groups = packed.num_bytes, packed.groups
+        self.q_stride = packed.groups * packed.form.group * (2 if packed.form.words else 1)
         self._held = products, bias
 
     @property
@@ -60,11 +64,13 @@ class Integers:
     q_stride: int
     scale_stride: int
 
-    def words(self, starts: np.ndarray) -> np.ndarray:
-        """int64 ``[5, ...]``: arguments of a product, for groups of rows that start there."""
-        q, scale = starts * self.q_stride, starts * self.scale_stride
-        strides = np.full_like(starts, self.q_stride), np.full_like(starts, self.scale_stride)
-        return np.stack([self.q + q, self.scale + scale, self.total + scale, *strides], axis=1)
+    def fill(self, words: np.ndarray, starts: np.ndarray) -> None:
+        """Arguments of products, ``words [..., 5]``, for groups of rows that start there."""
+        scales = starts * self.scale_stride
+        words[:, 0] = self.q + starts * self.q_stride
+        words[:, 1] = self.scale + scales
+        words[:, 2] = self.total + scales
+        words[:, 3:] = self.q_stride, self.scale_stride
 
 
 class TableOfExperts:
@@ -136,33 +142,27 @@ class TableOfExperts:
         _fill(words[at + num], (returned, self._second.outputs, *mixed, y.ctypes.data))
         counts = np.diff(edges).tolist()
         parts = [parts_of_elements(rows, x.shape[1])]
-        parts += [layer.packed.parts(count) for layer in self._first for count in counts]
+        parts += [layer.parts(count) for layer in self._first for count in counts]
         parts += [rows, parts_of_elements(rows, inner)]
-        parts += [*(self._second.packed.parts(count) for count in counts), len(y)]
+        parts += [*(self._second.parts(count) for count in counts), len(y)]
         operations = 2 * rows * (x.shape[1] * self._width + inner * self._second.outputs)
-        num_bytes = num * sum(layer.packed.num_bytes for layer in (*self._first, self._second))
+        num_bytes = num * sum(layer.num_bytes for layer in (*self._first, self._second))
         seconds = max(operations / _OPERATIONS_PER_S, num_bytes / _BYTES_PER_S) + x.size / _FLOATS_PER_S
         self._calls.run(words, kernels, parts, header=header, seconds=seconds)
 
 
 def _integer_bytes(layer: StackedBlocks, rows: int) -> tuple[int, int, int]:
-    groups = layer.packed.groups
-    return (
-        rows * groups * layer.form.group * (2 if layer.form.words else 1),
-        4 * rows * groups,
-        4 * rows * groups,
-    )
+    return rows * layer.q_stride, 4 * rows * layer.groups, 4 * rows * layer.groups
 
 
 def _integers(layer: StackedBlocks, places: Sequence[int]) -> Integers:
     q, scale, total = places
-    groups = layer.packed.groups
-    return Integers(q, scale, total, groups * layer.form.group * (2 if layer.form.words else 1), 4 * groups)
+    return Integers(q, scale, total, layer.q_stride, 4 * layer.groups)
 
 
 def _quantized(x: int, layer: StackedBlocks, to: Integers) -> tuple[int, ...]:
     """Arguments of quantizing all rows."""
-    groups, depth = layer.packed.groups, layer.depth
+    groups, depth = layer.groups, layer.depth
     return HEADER_WORDS, depth, x, depth, to.q, groups * layer.form.group, to.scale, groups, to.total
 
 
@@ -178,7 +178,7 @@ def _products(
     """Arguments of a layer's products, one for each group of rows."""
     starts = edges[:-1]
     words[:, 1] = HEADER_WORDS + 1 + np.arange(len(words))
-    words[:, 2:7] = x.words(starts)
+    x.fill(words[:, 2:7], starts)
     words[:, 7] = layer.weights[experts]
     words[:, 8:11] = layer.sizes
     words[:, 11] = y + starts * y_stride

@@ -6,6 +6,7 @@ import numpy as np
 
 from onnxgen.graph.cpu.compiled.header import Header
 from onnxgen.graph.cpu.packed_floats import PackedFloats
+from onnxgen.graph.cpu.parts_by_rows import PartsByRows
 from onnxgen.graph.cpu.step.node_calls import NodeCalls
 
 _OPERATIONS_PER_S, _BYTES_PER_S = 100e9, 20e9
@@ -25,7 +26,8 @@ class FloatProducts:
     def __init__(self, packed: PackedFloats, calls: NodeCalls | None = None) -> None:
         own = packed.product_arguments()
         self.columns, self.depth = own["columns"], packed.depth
-        self._packed, self.calls = packed, calls or NodeCalls(packed.product())
+        self.packed, self.calls = packed, calls or NodeCalls(packed.product())
+        self._parts, self._num_bytes = PartsByRows(packed), packed.num_bytes
         self._weights = own["weights"], own["depth"], own["panels"], own["columns"]
 
     def multiply(self, x: np.ndarray, y: np.ndarray, bias: np.ndarray | None = None) -> None:
@@ -41,10 +43,10 @@ class FloatProducts:
             *(_ROWS, x.ctypes.data, self.depth, *self._weights, y.ctypes.data, y.strides[0] // 4),
             *(0 if bias is None else bias.ctypes.data, 0),
         )
-        operations = 2 * x.size * self._packed.columns
+        operations = 2 * x.size * self.columns
         self.calls.run(
             (arguments,),
-            (self._packed.parts(rows),),
-            seconds=max(operations / _OPERATIONS_PER_S, self._packed.num_bytes / _BYTES_PER_S),
+            (self._parts(rows),),
+            seconds=max(operations / _OPERATIONS_PER_S, self._num_bytes / _BYTES_PER_S),
             rows=rows,
         )

@@ -18,7 +18,7 @@ from onnxgen.graph.cpu.compiled.lane_floats import fma, load, splat, store, sum_
 from onnxgen.graph.cpu.compiled.narrowing import narrow_row
 from onnxgen.graph.cpu.compiled.primitives import claim
 from onnxgen.graph.cpu.compiled.vector_math import LANES
-from onnxgen.graph.cpu.compiled.widening import kind_bytes, widen_row
+from onnxgen.graph.cpu.compiled.widening import FLOAT, kind_bytes, widen_row
 
 HEADS = np.dtype(
     [
@@ -85,12 +85,26 @@ def _move_token(tensor: Any, token: int, row: int, spare: int, cos: int, sin: in
         widen_row(tensor.table_kind, tensor.sin + start, tensor.half, sin, spare)
     source = tensor.source + batch * tensor.source_batch + index * tensor.source_row
     target = tensor.target + batch * tensor.target_batch + place * tensor.target_row
+    plain = tensor.source_kind == FLOAT and tensor.target_kind == FLOAT and tensor.weight == 0
+    rotates_all = tensor.half and 2 * tensor.half == tensor.dim and tensor.half % LANES == 0
+    if plain and rotates_all and not tensor.interleaved:
+        for head in range(tensor.heads):
+            _rotate(
+                source + head * tensor.source_head,
+                target + head * tensor.target_head,
+                cos,
+                sin,
+                tensor.half,
+                0,
+            )
+        return
     for head in range(tensor.heads):
         widen_row(tensor.source_kind, source + head * tensor.source_head, tensor.dim, row, spare)
         if tensor.weight:
             _norm(row, tensor.dim, tensor.weight, tensor.epsilon)
         if tensor.half:
-            _rotate(row + _BYTES * tensor.offset, cos, sin, tensor.half, tensor.interleaved)
+            turned = row + _BYTES * tensor.offset
+            _rotate(turned, turned, cos, sin, tensor.half, tensor.interleaved)
         scale = tensor.scale + _BYTES * head * tensor.dim if tensor.scale else 0
         narrow_row(tensor.target_kind, row, tensor.dim, scale, target + head * tensor.target_head)
 
@@ -108,22 +122,23 @@ def _norm(row: int, dim: int, weight: int, epsilon: Any) -> None:
 
 
 @inline
-def _rotate(row: int, cos: int, sin: int, half: int, interleaved: int) -> None:
+def _rotate(row: int, target: int, cos: int, sin: int, half: int, interleaved: int) -> None:
+    """Rotate the pairs of a row, into another one or itself."""
+    values, result = floats(row, 2 * half), floats(target, 2 * half)
+    cosines, sines = floats(cos, half), floats(sin, half)
     if interleaved:
-        values, cosines, sines = floats(row, 2 * half), floats(cos, half), floats(sin, half)
         for i in range(half):
             x, y = values[2 * i], values[2 * i + 1]
-            values[2 * i] = x * cosines[i] - y * sines[i]
-            values[2 * i + 1] = y * cosines[i] + x * sines[i]
+            result[2 * i] = x * cosines[i] - y * sines[i]
+            result[2 * i + 1] = y * cosines[i] + x * sines[i]
         return
     whole = half // LANES * LANES
     for at in range(0, _BYTES * whole, _VECTOR_BYTES):
-        first, second = row + at, row + _BYTES * half + at
-        x, y, c, s = load(first), load(second), load(cos + at), load(sin + at)
-        store(first, x * c - y * s)
-        store(second, y * c + x * s)
-    values, cosines, sines = floats(row, 2 * half), floats(cos, half), floats(sin, half)
+        first, second = load(row + at), load(row + _BYTES * half + at)
+        c, s = load(cos + at), load(sin + at)
+        store(target + at, first * c - second * s)
+        store(target + _BYTES * half + at, second * c + first * s)
     for i in range(whole, half):
         x, y = values[i], values[half + i]
-        values[i] = x * cosines[i] - y * sines[i]
-        values[half + i] = y * cosines[i] + x * sines[i]
+        result[i] = x * cosines[i] - y * sines[i]
+        result[half + i] = y * cosines[i] + x * sines[i]

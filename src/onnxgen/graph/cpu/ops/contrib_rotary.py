@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from onnxgen.errors import InvalidGraphError, KernelError
-from onnxgen.graph.cpu.half import widened
 from onnxgen.graph.cpu.indexing import checked_indices
 from onnxgen.graph.cpu.registry import MICROSOFT, KernelTable
-from onnxgen.graph.cpu.rotary import rotated
+from onnxgen.graph.cpu.rotary import rotate_heads
 from onnxgen.graph.ep.kernel import Kernel
 from onnxgen.graph.ep.node import NodeSpec
 
@@ -23,16 +22,20 @@ TABLE = KernelTable()
 def rotary_embedding(node: NodeSpec) -> Kernel:
     """Rotates ``[batch, seq, hidden]`` or ``[batch, heads, seq, head_dim]``; one position id is that of the first token."""
 
-    def run(x: np.ndarray, positions: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
+    def into(x: np.ndarray, positions: np.ndarray, cos: np.ndarray, sin: np.ndarray, y: np.ndarray) -> None:
         batch, seq = _batch_and_seq(x)
         if positions.size == 1 and positions.ndim < 2:
             positions = int(positions.reshape(-1)[0]) + np.broadcast_to(np.arange(seq), (batch, seq))
         if positions.shape != (batch, seq):
             raise KernelError(f"{node}: position_ids {positions.shape} do not fit input {x.shape}")
-        places = checked_indices(node, positions, len(cos))
-        return _rotate_input(node, x, widened(cos)[places], widened(sin)[places])
+        _rotate_input(node, x, cos, sin, checked_indices(node, positions, len(cos)), y)
 
-    return Kernel(run)
+    def run(x: np.ndarray, positions: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
+        y = np.empty(x.shape, x.dtype)
+        into(x, positions, cos, sin, y)
+        return y
+
+    return Kernel(run, into, in_place=((0, 0),))
 
 
 @TABLE.operator("MRotaryEmbedding", 1, domain=MICROSOFT)
@@ -57,9 +60,12 @@ def multimodal_rotary_embedding(node: NodeSpec) -> Kernel:
             for which in (1, 2):
                 stream[which : sections[which] * 3 : 3] = which
         places = checked_indices(node, positions, len(cos))[stream]  # [half, batch, seq]
-        angles = np.arange(half)
-        picked = (widened(table)[np.moveaxis(places, 0, -1), angles] for table in (cos, sin))
-        return _rotate_input(node, x, *picked)
+        angles, y = np.arange(half), np.empty(x.shape, x.dtype)
+        cos, sin = (
+            table[np.moveaxis(places, 0, -1), angles].reshape(-1, half) for table in (cos, sin)
+        )  # a row for each token
+        _rotate_input(node, x, cos, sin, np.arange(len(cos)).reshape(_batch_and_seq(x)), y)
+        return y
 
     return Kernel(run)
 
@@ -68,19 +74,23 @@ def _batch_and_seq(x: np.ndarray) -> tuple[int, int]:
     return x.shape[0], x.shape[2 if x.ndim == 4 else 1]
 
 
-def _rotate_input(node: NodeSpec, x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
-    """Rotate with angles ``[batch, seq, half]``; the heads are the input's, the attribute's, or as wide as the angles."""
-    interleaved = bool(node.attr("interleaved", 0))
+def _rotate_input(
+    node: NodeSpec, x: np.ndarray, cos: np.ndarray, sin: np.ndarray, positions: np.ndarray, y: np.ndarray
+) -> None:
+    """Rotate by tables ``[rows, half]``; the heads are the input's, the attribute's, or as wide as the angles."""
+    half, interleaved = cos.shape[1], bool(node.attr("interleaved", 0))
+    source, target = x, y
     if x.ndim == 4:
-        y = rotated(widened(x), cos[:, None], sin[:, None], interleaved=interleaved)
-        return y.astype(x.dtype, copy=False)
-    batch, seq, hidden = x.shape
-    heads = node.attr("num_heads", 0) or hidden // (2 * cos.shape[-1])
-    if hidden % heads:
-        raise KernelError(f"{node}: input {x.shape} does not have {heads} heads of one size")
-    split = widened(x).reshape(batch, seq, heads, hidden // heads)
-    y = rotated(split, cos[:, :, None], sin[:, :, None], interleaved=interleaved)
-    return y.reshape(x.shape).astype(x.dtype, copy=False)
+        source, target = x.swapaxes(1, 2), y.swapaxes(1, 2)
+    else:
+        batch, seq, hidden = x.shape
+        heads = node.attr("num_heads", 0) or hidden // (2 * half)
+        if not heads or hidden % heads:
+            raise KernelError(f"{node}: input {x.shape} does not have {heads} heads of one size")
+        source, target = (v.reshape(batch, seq, heads, hidden // heads) for v in (x, y))
+    if cos.shape != sin.shape or 2 * half > source.shape[3]:
+        raise KernelError(f"{node}: caches {cos.shape} and {sin.shape} do not fit heads of {source.shape[3]}")
+    rotate_heads(source, cos, sin, positions, target, interleaved=interleaved)
 
 
 @TABLE.operator("GemmaRotaryEmbedding", 1, domain=MICROSOFT)

@@ -7,6 +7,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 
+def same_memory(x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether both are the same elements, side by side."""
+    return (
+        x.shape == y.shape
+        and x.dtype == y.dtype
+        and x.flags.c_contiguous
+        and y.flags.c_contiguous
+        and x.__array_interface__["data"][0] == y.__array_interface__["data"][0]
+    )
+
+
 def apart(arrays: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> list[bool]:
     """For each of ``arrays`` whether no other array, of these or of ``others``, reaches into its range of addresses.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any
@@ -18,7 +19,7 @@ from onnxgen.graph.planner.source import write_plan
 from onnxgen.graph.session.failures import raise_named
 from onnxgen.graph.session.frames import FramePool, Function, HeapFrame
 from onnxgen.graph.session.node_span import node_spans
-from onnxgen.graph.session.overlap import apart
+from onnxgen.graph.session.overlap import apart, same_memory
 from onnxgen.graph.session.preparation import Preparation, watched_kernels
 from onnxgen.graph.session.run_values import fresh
 from onnxgen.graph.session.running import PLAIN, Run
@@ -69,6 +70,7 @@ class Routine:
         self._prepared: dict[Key, tuple[Plan, FramePool | HeapFrame]] = {}
         self._seen = Recent[Key, bool](_MOST_SEEN)
         self._lock = Lock()
+        self._over = _outputs_over_inputs(program)
 
     def __call__(self, run: Run, *inputs: Any) -> tuple[Any, ...]:
         """Every output, given every input."""
@@ -102,7 +104,7 @@ class Routine:
                 pass  # a list or None among the inputs: values of such runs are not planned
             else:
                 if given:
-                    given = _writable(given, inputs)
+                    given = _writable(given, inputs, self._over)
                     key = (*key, *[(number, array.shape, array.dtype) for number, array in given.items()])
                 found = self._prepared.get(key)
                 if found is not None:
@@ -213,9 +215,35 @@ def _bound(plan: Plan, kernels: Sequence[Callable[..., Any]] | None = None) -> F
     return plan.bind(kernels, fresh=fresh, span=node_spans(plan))
 
 
-def _writable(given: Mapping[int, np.ndarray], inputs: tuple[Any, ...]) -> dict[int, np.ndarray]:
+def _outputs_over_inputs(program: Program) -> dict[int, int]:
+    """Outputs that may be an input's own memory, such as a cache: by number, the position of that input.
+
+    The kernel allows it, and nobody else reads that input.
+    """
+    reads = Counter(value for call in program.calls for value in call.inputs)
+    reads.update(program.outputs)
+    positions = {value: position for position, value in enumerate(program.inputs)}
+    return {
+        call.outputs[out]: positions[value]
+        for call in program.calls
+        for out, index in call.kernel.in_place
+        if index < len(call.inputs)
+        and out < len(call.outputs)
+        and (value := call.inputs[index]) in positions
+        and reads[value] == 1
+    }
+
+
+def _writable(
+    given: Mapping[int, np.ndarray], inputs: tuple[Any, ...], over: Mapping[int, int]
+) -> dict[int, np.ndarray]:
     """Arrays that kernels may write into while they read the inputs and each other's results."""
-    alone = apart(list(given.values()), inputs)
+    shared = {
+        position
+        for number, array in given.items()
+        if (position := over.get(number)) is not None and same_memory(array, inputs[position])
+    }
+    alone = apart(list(given.values()), [value for i, value in enumerate(inputs) if i not in shared])
     return {
         number: array
         for (number, array), is_alone in sorted(

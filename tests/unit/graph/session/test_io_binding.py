@@ -152,3 +152,41 @@ def test_sequences_are_bound_as_lists():
     (value,) = binding.get_outputs()
     assert value.is_tensor_sequence()
     assert [array.tolist() for array in binding.copy_outputs_to_cpu()[0]] == X.tolist()
+
+
+def test_a_cache_is_one_buffer_in_and_out():
+    text = """<ir_version: 10, opset_import: ["" : 24]>
+        g (float[2, 1, 8, 4] cache, float[2, 1, 1, 4] new, int64[2] places) => (float[2, 1, 8, 4] kept) {
+            kept = TensorScatter(cache, new, places)
+        }"""
+    session = InferenceSession(onnx.parser.parse_model(text).SerializeToString())
+    cache, want = np.zeros((2, 1, 8, 4), np.float32), np.zeros((2, 1, 8, 4), np.float32)
+    new, places = np.zeros((2, 1, 1, 4), np.float32), np.zeros(2, np.int64)
+    binding = session.io_binding()
+    for name, array in (("cache", cache), ("new", new), ("places", places)):
+        binding.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+    binding.bind_output("kept", "cpu", 0, np.float32, cache.shape, cache.ctypes.data)
+    for step in range(8):
+        new[...], places[...] = step + 1, (step, 7 - step)
+        session.run_with_iobinding(binding)
+        want[0, 0, step] = want[1, 0, 7 - step] = step + 1
+        np.testing.assert_array_equal(cache, want)
+
+
+def test_an_input_that_others_read_is_not_written_over():
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+        g (float[3] x) => (float[3] y, float[3] z) {
+            one = Constant <value = float {1}> ()
+            y = Add(x, one)
+            z = Mul(x, x)
+        }"""
+    session = InferenceSession(onnx.parser.parse_model(text).SerializeToString())
+    for _ in range(4):
+        x, z = np.array([1, 2, 3], np.float32), np.empty(3, np.float32)
+        binding = session.io_binding()
+        binding.bind_input("x", "cpu", 0, np.float32, x.shape, x.ctypes.data)
+        binding.bind_output("y", "cpu", 0, np.float32, x.shape, x.ctypes.data)
+        binding.bind_output("z", "cpu", 0, np.float32, z.shape, z.ctypes.data)
+        session.run_with_iobinding(binding)
+        np.testing.assert_array_equal(x, [2, 3, 4])
+        np.testing.assert_array_equal(z, [1, 4, 9])

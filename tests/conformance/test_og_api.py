@@ -174,7 +174,8 @@ def test_folders_of_our_builder_have_the_same_logits(built):
 
     ours, theirs = logits(onnxgen), logits(genai)
     assert ours.shape == theirs.shape
-    np.testing.assert_allclose(ours, theirs, atol=1e-4 * theirs.std())
+    # Keys and values are kept in 16 bits by our kernels.
+    np.testing.assert_allclose(ours, theirs, atol=3e-3 * theirs.std())
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from onnxgen.foundations.disk import size_on_disk
 from onnxgen.metadata.manifest import read_manifest
 
 if TYPE_CHECKING:
+    from onnxgen.foundations.runtime_config import RuntimeConfig
     from onnxgen.metadata.model_spec import ModelSpec
     from onnxgen.preprocess.chat_template import ChatTemplate
 
@@ -24,8 +25,8 @@ SLOW_ZERO_POINTS = (
 )
 
 
-def model_facts(folder: Path) -> Facts:
-    """Facts of a model folder.
+def model_facts(folder: Path, config: RuntimeConfig) -> Facts:
+    """Facts of a model folder, and which backend would run it with a configuration.
 
     Raises:
         ModelFileError: The folder's metadata, graph or tokenizer is missing or wrong.
@@ -51,9 +52,17 @@ def model_facts(folder: Path) -> Facts:
         "providers": [provider.name for provider in spec.decoder.providers],
         "chat_template": None if template is None else template_facts(template),
         "graph": graph,
+        "backend": _backend(spec, config),
         "build": _manifest(folder),
         "notes": _notes(graph),
     }
+
+
+def _backend(spec: ModelSpec, config: RuntimeConfig) -> Facts:
+    from onnxgen.backends import choose_backend
+
+    choice = choose_backend(spec.decoder, config)
+    return {"name": choice.name, "reason": choice.reason}
 
 
 def template_facts(template: ChatTemplate) -> Facts:

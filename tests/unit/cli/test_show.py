@@ -40,6 +40,20 @@ def test_a_model_folder_shows_what_it_is(onnxgen, model):
     assert facts["notes"] == []
 
 
+def test_a_model_folder_shows_which_backend_would_run_it(onnxgen, model):
+    backend = shown(onnxgen, model)["model"]["backend"]
+    assert backend["name"] == "native"
+    assert "every node" in backend["reason"]
+
+
+def test_the_plan_of_a_model_folder_is_that_of_the_native_backend(onnxgen, model):
+    text = onnxgen("show", model, "--plan").stdout
+    assert text.splitlines()[0].split() == ["rows", "call", "result", "arguments", "nodes"]
+    assert "epilogue=silu" in text
+    assert json.loads(onnxgen("show", model, "--plan", "--json").stdout) == {"plan": text.rstrip("\n")}
+    assert "def plan" in onnxgen("show", model, "--plan", "--providers", "cpu").stdout
+
+
 def test_a_model_folder_as_text(onnxgen, model):
     text = onnxgen("show", model).stdout
     assert "kind: model folder" in text

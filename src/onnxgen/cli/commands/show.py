@@ -35,7 +35,12 @@ def show(
     ctx: typer.Context,
     model: ModelArgument,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Show the Python that onnxgen's own runtime makes of the graph.")
+        bool,
+        typer.Option(
+            "--plan",
+            help="Show the kernel calls of the native backend, or the Python that onnxgen's own runtime makes of "
+            "the graph where that backend does not run it or options of graphs are given.",
+        ),
     ] = False,
     placement: Annotated[
         bool,
@@ -56,6 +61,11 @@ def show(
     ONNX file.
     """
     resolved = load_settings(ctx, config_file=config, log_level=log_level, verbose=verbose)
+    if plan and not placement and not any(_is_given(ctx, name) for name in _OF_GRAPHS):
+        text = _native_plan(model, config=resolved.config)
+        if text is not None:
+            typer.echo(json.dumps({"plan": text}) if json_output else text)
+            return
     if plan or placement:
         _show_execution(
             model,
@@ -77,6 +87,24 @@ def show(
         typer.echo(json.dumps(found, default=str))
     else:
         typer.echo("\n\n".join(facts_text(facts) for facts in found.values()))
+
+
+def _native_plan(model: str, *, config: RuntimeConfig) -> str | None:
+    """The plan of a model folder that the native backend runs; None for everything else."""
+    from onnxgen.backends import NATIVE, choose_backend
+    from onnxgen.metadata import load_model_spec
+    from onnxgen.metadata.folder import is_model_folder
+
+    folder = Path(model)
+    if not is_model_folder(folder):
+        return None
+    decoder = load_model_spec(folder).decoder
+    if choose_backend(decoder, config).name != NATIVE:
+        return None
+    from onnxgen.backends.native.plan_text import plan_text
+    from onnxgen.backends.native.prepared import prepare
+
+    return plan_text(prepare(decoder, config).plan)
 
 
 def _is_given(ctx: typer.Context, name: str) -> bool:
@@ -123,7 +151,7 @@ def described(model: str, *, config: RuntimeConfig) -> dict[str, Facts]:
     """
     path = Path(model).expanduser()
     if path.exists():
-        return {"model": _path_facts(path)}
+        return {"model": _path_facts(path, config)}
     from onnxgen.catalog import entries, find, local_items
     from onnxgen.catalog.layout import is_built_from
     from onnxgen.catalog.references import parse_reference
@@ -134,7 +162,7 @@ def described(model: str, *, config: RuntimeConfig) -> dict[str, Facts]:
     found: dict[str, Facts] = {"catalog": _entry_facts(entry)} if entry else {}
     for item in items:
         if item.name == name or is_built_from(item.name, name):
-            found[f"{item.kind.value} {item.name}"] = _path_facts(item.path)
+            found[f"{item.kind.value} {item.name}"] = _path_facts(item.path, config)
     if not found:
         names = sorted({item.name for item in items} | {known.name for known in entries()})
         raise ModelNotFoundError(
@@ -144,7 +172,7 @@ def described(model: str, *, config: RuntimeConfig) -> dict[str, Facts]:
     return found
 
 
-def _path_facts(path: Path) -> Facts:
+def _path_facts(path: Path, config: RuntimeConfig) -> Facts:
     from onnxgen.cli.checkpoint_facts import checkpoint_facts
     from onnxgen.cli.graph_facts import onnx_file_facts
     from onnxgen.cli.model_facts import model_facts
@@ -152,7 +180,7 @@ def _path_facts(path: Path) -> Facts:
 
     if path.is_file() and path.suffix == ".onnx":
         return onnx_file_facts(path)
-    return model_facts(path) if is_model_folder(path) else checkpoint_facts(path)
+    return model_facts(path, config) if is_model_folder(path) else checkpoint_facts(path)
 
 
 def _entry_facts(entry: CatalogEntry) -> Facts:

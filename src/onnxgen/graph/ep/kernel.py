@@ -29,6 +29,8 @@ class Kernel:
             shape and element type are equal.
         absorbed: Inputs that are constants whose elements it never reads again: they may come as arrays of their shape and
             type that hold something else.
+        checks_outputs: Whether ``into`` raises `KernelError` for outputs of other shapes than it computes. Then outputs whose
+            shapes depend on values are written into memory that a caller has bound, if they fitted it before.
     """
 
     run: Callable[..., Any]
@@ -36,3 +38,4 @@ class Kernel:
     may_alias: tuple[tuple[int, int], ...] = ()
     in_place: tuple[tuple[int, int], ...] = ()
     absorbed: tuple[int, ...] = ()
+    checks_outputs: bool = False

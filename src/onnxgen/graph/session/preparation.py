@@ -77,7 +77,7 @@ class Preparation:
         if predicted is None:
             return None
         with self._lock:
-            types = self._believed(predicted, observed)
+            types = self._believed(predicted, observed) | self._bound(given, observed)
             for _ in range(_MOST_ATTEMPTS):
                 plan = self._plan(outputs, given, form, types)
                 assert plan.layout is not None
@@ -120,6 +120,13 @@ class Preparation:
             for value, kind in observed.items()
             if value in predicted and value not in self.refuted.shapes
         }
+
+    def _bound(self, given: Sequence[int], observed: Mapping[int, ArrayType]) -> dict[int, ArrayType]:
+        """Types of bound outputs that nobody can predict: their kernels tell when they do not fit."""
+        checked = {
+            value for call in self._program.calls if call.kernel.checks_outputs for value in call.outputs
+        }
+        return {value: observed[value] for value in given if value in checked}
 
     def _plan(
         self, outputs: tuple[int, ...], given: Sequence[int], form: Form, types: Mapping[int, ArrayType]

@@ -4,7 +4,7 @@ import onnx
 import pytest
 
 from graph_models import identity, model
-from onnxgen.errors import CapabilityError, ConfigError, FeedError
+from onnxgen.errors import CapabilityError, ConfigError, FeedError, KernelError
 from onnxgen.graph.session import InferenceSession, OrtValue
 
 X = np.array([[1, -2], [3, 0]], np.float32)
@@ -190,3 +190,48 @@ def test_an_input_that_others_read_is_not_written_over():
         session.run_with_iobinding(binding)
         np.testing.assert_array_equal(x, [2, 3, 4])
         np.testing.assert_array_equal(z, [1, 4, 9])
+
+
+def test_a_cache_of_a_length_that_no_shape_says_is_written_in_place_until_it_is_full():
+    capacity, kv_heads, dim = 6, 2, 8
+    node = onnx.helper.make_node(
+        "GroupQueryAttention",
+        ["q", "k", "v", "past_key", "past_value", "seqlens_k", "total"],
+        ["y", "present_key", "present_value"],
+        domain="com.microsoft",
+        num_heads=2 * kv_heads,
+        kv_num_heads=kv_heads,
+    )
+    rng = np.random.default_rng(0)
+    given = {
+        "q": rng.standard_normal((1, 1, 2 * kv_heads * dim)).astype(np.float32),
+        **{name: rng.standard_normal((1, 1, kv_heads * dim)).astype(np.float32) for name in ("k", "v")},
+        **{name: np.zeros((1, kv_heads, capacity, dim), np.float32) for name in ("past_key", "past_value")},
+        **{name: np.zeros(1, np.int32) for name in ("seqlens_k", "total")},
+    }
+    types = [
+        onnx.helper.make_tensor_value_info(k, onnx.helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
+        for k, v in given.items()
+    ]
+    graph = onnx.helper.make_graph(
+        [node], "g", types, [onnx.ValueInfoProto(name=name) for name in node.output]
+    )
+    imports = [onnx.helper.make_opsetid("", 20), onnx.helper.make_opsetid("com.microsoft", 1)]
+    model_bytes = onnx.helper.make_model(graph, opset_imports=imports, ir_version=10).SerializeToString()
+    session, fresh = InferenceSession(model_bytes), InferenceSession(model_bytes)
+    y, binding = np.empty((1, 1, 2 * kv_heads * dim), np.float32), session.io_binding()
+    for name, array in given.items():
+        binding.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+    binding.bind_output("y", "cpu", 0, y.dtype, y.shape, y.ctypes.data)
+    for part in ("key", "value"):
+        past = given[f"past_{part}"]
+        binding.bind_output(f"present_{part}", "cpu", 0, past.dtype, past.shape, past.ctypes.data)
+    for step in range(capacity):
+        given["seqlens_k"][:], given["total"][:] = step, step + 1
+        want = fresh.run(None, {name: array.copy() for name, array in given.items()})
+        session.run_with_iobinding(binding)
+        for got, other in zip((y, given["past_key"], given["past_value"]), want, strict=True):
+            np.testing.assert_array_equal(got, other)
+    given["seqlens_k"][:], given["total"][:] = capacity, capacity + 1
+    with pytest.raises(KernelError, match="present key cache"):
+        session.run_with_iobinding(binding)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.flash import Scoring, flash_attend
 from onnxgen.graph.cpu.group_query_call import INPUTS, GroupQueryCall
 from onnxgen.graph.cpu.group_query_options import GroupQueryOptions
@@ -56,13 +57,19 @@ def group_query_attention(node: NodeSpec) -> Kernel:
             qk[0][...] = found
 
     # Without the caches as outputs they would have to be made for nothing: `run` does that.
-    return Kernel(run, into if len(node.outputs) > 2 else None, in_place=((1, 3), (2, 4)))
+    writes = into if len(node.outputs) > 2 else None
+    return Kernel(run, writes, in_place=((1, 3), (2, 4)), checks_outputs=True)
 
 
 def _compute(
     call: GroupQueryCall, output: np.ndarray, present_key: np.ndarray, present_value: np.ndarray
 ) -> np.ndarray | None:
     """Fill the output and the caches; the scores or weights where they are wanted."""
+    for part, present in (("key", present_key), ("value", present_value)):
+        if present.shape != call.cache_shape(part):
+            raise KernelError(
+                f"{call.node}: the present {part} cache has shape {present.shape}, {call.cache_shape(part)} is needed"
+            )
     if not _fits_blocks(call):
         found, qk = GroupQuerySteps(call).compute(present_key, present_value)
         output[...] = found

@@ -116,34 +116,27 @@ def qattention(node: NodeSpec) -> Kernel:
 @TABLE.operator("MultiHeadAttention", 1, domain=MICROSOFT)
 def multi_head_attention(node: NodeSpec) -> Kernel:
     """Over projected queries, keys and values; the fourth output is the scores before the softmax."""
+    heads = node.attr("num_heads")
 
-    def run(
+    def compute(
         query: np.ndarray,
-        key: np.ndarray | None = None,
-        value: np.ndarray | None = None,
-        bias: np.ndarray | None = None,
-        mask: np.ndarray | None = None,
-        attention_bias: np.ndarray | None = None,
-        past_key: np.ndarray | None = None,
-        past_value: np.ndarray | None = None,
-        past_length: np.ndarray | None = None,
-        beams: np.ndarray | None = None,
+        key: np.ndarray | None,
+        value: np.ndarray | None,
+        bias: np.ndarray | None,
+        *rest: np.ndarray | None,
+        out: np.ndarray | None = None,
     ) -> Any:
-        heads = node.attr("num_heads")
-        parts = _unpacked(node, query, key, value, heads)
-        return _multi_head(
-            node,
-            query.dtype,
-            _biased(parts, bias, key),
-            mask,
-            attention_bias,
-            past_key,
-            past_value,
-            past_length,
-            beams,
-        )
+        parts = _biased(_unpacked(node, query, key, value, heads), bias, key)
+        return _multi_head(node, query.dtype, parts, *(*rest, *(None,) * (6 - len(rest))), out=out)
 
-    return Kernel(run, may_alias=_PRESENT_VIEWS)
+    def run(query: np.ndarray, *rest: np.ndarray | None) -> Any:
+        return compute(query, *(*rest, *(None,) * max(0, 3 - len(rest))))
+
+    def into(query: np.ndarray, *rest: Any) -> None:
+        *given, y = rest
+        compute(query, *(*given, *(None,) * max(0, 3 - len(given))), out=y)
+
+    return Kernel(run, into if len(node.outputs) == 1 else None, may_alias=_PRESENT_VIEWS)
 
 
 @TABLE.operator("DecoderMaskedMultiHeadAttention", 1, domain=MICROSOFT)
@@ -216,6 +209,8 @@ def _multi_head(
     past_value: np.ndarray | None,
     past_length: np.ndarray | None,
     beams: np.ndarray | None,
+    *,
+    out: np.ndarray | None = None,
 ) -> Any:
     query, key, value = parts
     shares = past_length is not None and past_key is not None
@@ -240,7 +235,8 @@ def _multi_head(
             found.scores.astype(dtype, copy=False),
         )
     else:
-        output = np.empty((len(query), query.shape[2], query.shape[1] * value.shape[3]), dtype)
+        shape = len(query), query.shape[2], query.shape[1] * value.shape[3]
+        output = np.empty(shape, dtype) if out is None else out
         heads_of_output = to_heads(output, query.shape[1])
         attended(query, seen_keys, seen_values, scale=scale, mask=bias, causal=causal, out=heads_of_output)
     results = (output, keys, values, scores)

@@ -51,12 +51,12 @@ def _greedy_together(run: BackendRun, prompts: Sequence[Sequence[int]], new_toke
     """Greedy tokens of all prompts in one cache, each step for all of them."""
     longest = max(len(prompt) for prompt in prompts) + new_tokens
     cache = run.backend.create_cache(num_seqs=len(prompts), num_tokens=longest)
-    assert cache.geometry.num_blocks == len(prompts), "one block for each sequence"
+    own = cache.geometry.num_blocks // len(prompts)
     done = [0] * len(prompts)
     sequences = [list(prompt) for prompt in prompts]
     for _ in range(new_tokens):
         parts = [
-            SequenceInput(tokens[have:], context_len=have, blocks=[slot])
+            SequenceInput(tokens[have:], context_len=have, blocks=range(slot * own, (slot + 1) * own))
             for slot, (tokens, have) in enumerate(zip(sequences, done, strict=True))
         ]
         logits = run.backend.execute(pack_step(parts), cache).logits
@@ -70,9 +70,10 @@ def _greedy_together(run: BackendRun, prompts: Sequence[Sequence[int]], new_toke
 def _log_probabilities(run: BackendRun, ids: Sequence[int]) -> Iterator[np.ndarray]:
     """Log probabilities of the next token after each of ``ids``, in pieces ``[CHUNK, vocab]``."""
     cache = run.backend.create_cache(num_seqs=1, num_tokens=len(ids))
+    blocks = range(cache.geometry.num_blocks)
     for start in range(0, len(ids), CHUNK):
         piece = ids[start : start + CHUNK]
-        step = pack_step([SequenceInput(piece, context_len=start, blocks=[0], logits="all")])
+        step = pack_step([SequenceInput(piece, context_len=start, blocks=blocks, logits="all")])
         logits = run.backend.execute(step, cache).logits.astype(np.float64)
         logits -= logits.max(axis=-1, keepdims=True)
         yield logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
@@ -93,24 +94,29 @@ def _mean_divergence(exact: Sequence[np.ndarray], rounded: Iterator[np.ndarray])
     return float(np.concatenate(rows).mean())
 
 
-def _check_greedy(folder: Path, golden: dict[str, Any]) -> None:
+on_each_backend = pytest.mark.parametrize("backend", ["native", "ort"])
+
+
+def _check_greedy(folder: Path, golden: dict[str, Any], backend: str) -> None:
     prompts = golden["prompts"]
-    with open_folder(folder, threads=2) as run:
+    with open_folder(folder, threads=2, backend=backend) as run:
         answers = _greedy_together(run, [p["input_ids"] for p in prompts], len(prompts[0]["output_ids"]))
     for prompt, answer in zip(prompts, answers, strict=True):
         assert answer == prompt["output_ids"], prompt["text"]
 
 
-def test_smollm2_gives_the_tokens_of_transformers(smollm2_fp32: Path):
+@on_each_backend
+def test_smollm2_gives_the_tokens_of_transformers(smollm2_fp32: Path, backend: str):
     golden = real_golden("smollm2")
     assert [len(p["output_ids"]) for p in golden["prompts"]] == [64] * 10
-    _check_greedy(smollm2_fp32, golden)
+    _check_greedy(smollm2_fp32, golden, backend)
 
 
-def test_gemma3_gives_the_tokens_of_transformers(gemma3_fp32: Path):
+@on_each_backend
+def test_gemma3_gives_the_tokens_of_transformers(gemma3_fp32: Path, backend: str):
     golden = real_golden("gemma3-270m")
     assert [len(p["output_ids"]) for p in golden["prompts"]] == [48] * 5
-    _check_greedy(gemma3_fp32, golden)
+    _check_greedy(gemma3_fp32, golden, backend)
 
 
 @pytest.mark.parametrize("name", ["smollm2", "gemma3-270m"])
@@ -144,6 +150,7 @@ def exact_text(smollm2_fp32: Path) -> list[np.ndarray]:
         ]
 
 
+@on_each_backend
 @pytest.mark.parametrize(
     ("options", "bound"),
     [
@@ -155,11 +162,16 @@ def exact_text(smollm2_fp32: Path) -> list[np.ndarray]:
     ],
 )
 def test_the_divergence_of_quantized_builds_is_bounded(
-    smollm2: Path, exact_text: list[np.ndarray], tmp_path: Path, options: BuildOptions, bound: float
+    smollm2: Path,
+    exact_text: list[np.ndarray],
+    tmp_path: Path,
+    options: BuildOptions,
+    bound: float,
+    backend: str,
 ):
     folder = _built(smollm2, tmp_path / "model", options)
     ids = real_golden("smollm2")["text_ids"]
-    with open_folder(folder, threads=2) as run:
+    with open_folder(folder, threads=2, backend=backend) as run:
         divergence = _mean_divergence(exact_text, _log_probabilities(run, ids))
     print(f"mean KL divergence to float32 over {len(ids)} tokens: {divergence:.5f} nats (bound {bound})")
     assert 0 < divergence < bound

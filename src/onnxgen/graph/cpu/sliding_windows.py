@@ -13,6 +13,7 @@ from onnxgen.errors import KernelError
 from onnxgen.graph.cpu.compiled.planes import Kind, sliding
 from onnxgen.graph.cpu.team import share
 from onnxgen.graph.cpu.tiled_convolution import MOST_AXES, axis_table
+from onnxgen.graph.cpu.window_rows import fits_rows, slide_rows
 from onnxgen.graph.cpu.windows import Axis, out_shape
 
 _OPERATIONS_PER_S = 5e9
@@ -98,19 +99,15 @@ def slide(
     """
     if y.size == 0:
         return
+    _check(x, axes, y, w, bias)
+    if fits_rows(axes):
+        slide_rows(kind, x, axes, y, w=w, bias=bias, divisors=divisors)
+        return
     layout = Layout.of(tuple(axes))
     elements = len(layout.offsets)
     planes, outs = x.shape[0] * x.shape[1], y.shape[0] * y.shape[1]
     w = layout.ones if w is None else w
     begin = _BEGIN[kind] if bias is None else bias
-    channels = y.shape[1]
-    if channels % x.shape[1] or w.shape not in ((1, elements), (channels, elements)):
-        raise KernelError(
-            f"weights {w.shape} do not fit {x.shape[1]} input and {channels} output channels and windows of"
-            f" {elements} elements"
-        )
-    if len(begin) not in (1, channels):
-        raise KernelError(f"a bias of {len(begin)} elements does not fit {channels} output channels")
     each = max(1, _ELEMENTS_OF_A_PART * planes // (y.size * elements))
     share(
         sliding(kind),
@@ -127,6 +124,19 @@ def slide(
         parts=-(-planes // each),
         seconds=y.size * elements / _OPERATIONS_PER_S,
     )
+
+
+def _check(
+    x: np.ndarray, axes: Sequence[Axis], y: np.ndarray, w: np.ndarray | None, bias: np.ndarray | None
+) -> None:
+    elements, channels = math.prod(axis.kernel for axis in axes), y.shape[1]
+    if channels % x.shape[1] or (w is not None and w.shape not in ((1, elements), (channels, elements))):
+        raise KernelError(
+            f"weights {None if w is None else w.shape} do not fit {x.shape[1]} input and {channels} output channels and"
+            f" windows of {elements} elements"
+        )
+    if bias is not None and len(bias) not in (1, channels):
+        raise KernelError(f"a bias of {len(bias)} elements does not fit {channels} output channels")
 
 
 def _for_each_image(values: np.ndarray, batch: int) -> np.ndarray:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from onnxgen.graph.cpu.sampling import add_up
+from onnxgen.graph.cpu.step.kernel import step_kernel
+from onnxgen.graph.cpu.step.node_calls import NodeCalls
 from onnxgen.graph.cpu.team import share
 
 F32 = np.float32
@@ -98,25 +101,28 @@ def cubic(distance: np.ndarray, a: float) -> np.ndarray:
     return np.where(d <= 1, near, np.where(d < 2, far, 0))
 
 
-def picked(x: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray:
-    """``x.take(index, axis)`` for an index that lies inside."""
-    if axis != x.ndim - 1 or x.dtype.itemsize not in (1, 2, 4, 8):
-        return x.take(index, axis)
-    from onnxgen.graph.cpu.compiled.gathers import pick
-
-    y = np.empty((*x.shape[:-1], len(index)), x.dtype)
-    bits, rows = np.dtype(f"u{x.dtype.itemsize}"), math.prod(x.shape[:-1])
-    each = max(1, _ELEMENTS_OF_A_PART // max(1, len(index)))
-    share(
-        pick(bits),
-        np.ascontiguousarray(x).reshape(rows, -1).view(bits),
-        index.astype(np.uint64),
-        y.reshape(rows, -1).view(bits),
-        each,
-        parts=-(-rows // each),
-        seconds=y.size / _ELEMENTS_PER_S,
+def picked(x: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """``x[..., rows, :][..., columns]`` for indices that lie inside."""
+    y = np.empty((*x.shape[:-2], len(rows), len(columns)), x.dtype)
+    if x.dtype.itemsize not in (1, 2, 4, 8) or x.dtype == object:
+        y[...] = x.take(rows, -2).take(columns, -1)
+        return y
+    source, planes = np.ascontiguousarray(x), math.prod(x.shape[:-2])
+    rows, columns = np.ascontiguousarray(rows, np.int64), np.ascontiguousarray(columns, np.int64)
+    arguments = (
+        *(source.ctypes.data, planes, *x.shape[-2:], y.ctypes.data, *y.shape[-2:]),
+        *(rows.ctypes.data, columns.ctypes.data),
+    )
+    _nearest_rows(x.dtype.itemsize).run(
+        (arguments,), (max(1, min(planes, y.size // _ELEMENTS_OF_A_PART)),), seconds=y.size / _ELEMENTS_PER_S
     )
     return y
+
+
+@cache
+def _nearest_rows(element_bytes: int) -> NodeCalls:
+    names = ("x", "planes", "height", "width", "y", "out_height", "out_width", "rows", "columns")
+    return NodeCalls(step_kernel("nearest_rows:nearest_rows", names, element_bytes=element_bytes))
 
 
 @dataclass(frozen=True, slots=True)

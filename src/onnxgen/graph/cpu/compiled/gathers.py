@@ -87,29 +87,3 @@ def at_points(dtype: np.dtype) -> Callable[..., None]:
             *(types.intp, types.intp, written(np.int64, 1)),
         ],
     )
-
-
-@cache
-def pick(bits: np.dtype) -> Callable[..., None]:
-    """``pick(x, index, y, rows_each, parts, claims)``: ``y[r, i] = x[r, index[i]]``.
-
-    ``x [rows, size]`` and ``y [rows, out]`` are unsigned integers of that type, the bits of any other; ``index`` is uint64.
-    """
-
-    def pick_elements(x: Any, index: Any, y: Any, rows_each: int, parts: int, claims: Any) -> None:
-        while True:
-            part = claim(address(claims))
-            if part >= parts:
-                break
-            for r in range(part * rows_each, min(len(x), (part + 1) * rows_each)):
-                source, target = x[r], y[r]
-                for i in range(target.size):
-                    target[i] = source[index[i]]
-
-    return compiled(
-        pick_elements,
-        [
-            *(given(bits, 2), given(np.uint64, 1), written(bits, 2)),
-            *(types.intp, types.intp, written(np.int64, 1)),
-        ],
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -62,33 +62,17 @@ class Resampling:
 
     def __call__(self, x: np.ndarray, stretches: Sequence[Stretch]) -> np.ndarray:
         """Resample along every axis of ``x``; there is one stretch for each."""
-        positions = [POSITIONS[self.positions](s, np.arange(s.out, dtype=np.float32)) for s in stretches]
         if 0 in x.shape or any(s.out == 0 for s in stretches):
             return np.zeros(tuple(s.out for s in stretches), x.dtype)
-        y = (
-            self._nearest(x, positions, stretches)
-            if self.mode == "nearest"
-            else self._smooth(x, positions, stretches)
-        )
+        if self.mode == "nearest":
+            y = _moved(x, [_nearest(s, self.positions, self.nearest) for s in stretches])
+        else:
+            y = self._smooth(x, [_places(s, self.positions) for s in stretches], stretches)
         if self.positions == "tf_crop_and_resize":
-            for axis, (place, size) in enumerate(zip(positions, x.shape, strict=True)):
+            for axis, (stretch, size) in enumerate(zip(stretches, x.shape, strict=True)):
+                place = _places(stretch, self.positions)
                 y[(slice(None),) * axis + ((place < 0) | (place > size - 1),)] = self.extrapolation
         return y
-
-    def _nearest(
-        self, x: np.ndarray, positions: Sequence[np.ndarray], stretches: Sequence[Stretch]
-    ) -> np.ndarray:
-        y = x
-        for axis, place in reversed(
-            list(enumerate(positions))
-        ):  # single elements move in the smallest tensor
-            nearest = (
-                NEAREST[self.nearest](place) if self.nearest in NEAREST else _simple(place, stretches[axis])
-            )
-            index = np.clip(nearest, 0, x.shape[axis] - 1).astype(np.intp)
-            if not np.array_equal(index, np.arange(x.shape[axis])):
-                y = picked(y, index, axis)
-        return y.copy() if y is x else y
 
     def _smooth(
         self, x: np.ndarray, positions: Sequence[np.ndarray], stretches: Sequence[Stretch]
@@ -112,6 +96,37 @@ class Resampling:
             info = np.iinfo(x.dtype)
             y = np.clip(np.rint(y) if self.antialias else np.trunc(y), info.min, info.max)
         return y.copy() if y is x else y.astype(x.dtype, copy=False)
+
+
+def _places(stretch: Stretch, positions: str) -> np.ndarray:
+    return POSITIONS[positions](stretch, np.arange(stretch.out, dtype=np.float32))
+
+
+@lru_cache(maxsize=256)
+def _nearest(stretch: Stretch, positions: str, mode: str) -> np.ndarray | None:
+    """Which input each output along an axis is nearest to, int64; None where each is its own."""
+    place = _places(stretch, positions)
+    nearest = NEAREST[mode](place) if mode in NEAREST else _simple(place, stretch)
+    index = np.clip(nearest, 0, stretch.size - 1).astype(np.int64)
+    return None if np.array_equal(index, np.arange(stretch.size)) else index
+
+
+def _moved(x: np.ndarray, indices: Sequence[np.ndarray | None]) -> np.ndarray:
+    """``x`` at these indices of each axis, where they are not all of its own."""
+    if all(index is None for index in indices):
+        return x.copy()
+    y = x
+    for axis, index in enumerate(indices[:-2]):
+        y = y if index is None else y.take(index, axis)
+    if x.ndim == 1:
+        return picked(y[None], np.zeros(1, np.int64), _or_all(indices[0], y.shape[0]))[0]
+    if indices[-2] is None and indices[-1] is None:
+        return y
+    return picked(y, *(_or_all(index, size) for index, size in zip(indices[-2:], y.shape[-2:], strict=True)))
+
+
+def _or_all(index: np.ndarray | None, size: int) -> np.ndarray:
+    return np.arange(size) if index is None else index
 
 
 def _simple(place: np.ndarray, stretch: Stretch) -> np.ndarray:

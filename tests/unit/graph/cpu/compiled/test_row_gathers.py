@@ -15,7 +15,7 @@ from row_runs import header_of, rows_at, strided
 DTYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 
 
-@pytest.mark.parametrize("isa", {host_isa(), Isa.GENERIC})
+@pytest.mark.parametrize("isa", list(dict.fromkeys([host_isa(), Isa.GENERIC])))
 @pytest.mark.parametrize("elements", DTYPES)
 @pytest.mark.parametrize("width", [1, 16, 45, 576])
 def test_rows_of_tokens_are_copied_times_a_factor(width, elements, isa):

@@ -7,8 +7,24 @@ from functools import cache
 from onnxgen.graph.cpu.isa import Isa, host_isa
 from onnxgen.graph.cpu.step.kernel import StepKernel, step_kernel
 
-PACK = step_kernel("byte_operands:pack", ("source", "depth", "columns", "flip", "zeros", "tiles", "sums"))
-"""Lay out bytes ``[depth, columns]``; flipped (128) where they are unsigned, their zero points likewise."""
+
+@cache
+def pack() -> StepKernel:
+    """Lay out bytes ``[depth, columns]``; flipped (128) where they are unsigned, their zero points likewise."""
+    arguments = ("source", "depth", "columns", "flip", "zeros", "tiles", "sums")
+    return step_kernel("byte_operands:pack", arguments, isa=host_isa())
+
+
+@cache
+def pack_patches() -> StepKernel:
+    """Lay out what the windows of a convolution see, a column for each window."""
+    arguments = (
+        *("x", "channels", "height", "width", "out_height", "out_width", "kernel_height", "kernel_width"),
+        *("stride_y", "stride_x", "dilation_y", "dilation_x", "pad_y", "pad_x", "flip", "outside"),
+        *("zero", "zeros", "tiles", "sums"),
+    )
+    return step_kernel("byte_patches:pack_patches", arguments, isa=host_isa())
+
 
 ARRANGE = step_kernel("byte_operands:arrange", ("source", "rows", "depth", "flip", "bytes", "sums"))
 """Lay out bytes ``[rows, depth]``; flipped (128) where they are signed."""
@@ -24,7 +40,7 @@ QUANTIZE = step_kernel(
 
 _OPERANDS = (
     *("left", "left_sums", "left_zeros", "left_zero_step", "left_flip", "rows", "depth"),
-    *("right", "right_sums", "right_zeros", "columns", "addend", "row_blocks", "y"),
+    *("right", "right_sums", "right_zeros", "columns", "addend", "row_addend", "row_blocks", "y"),
 )
 _SCALES = ("row_scale", "row_scale_step", "column_scale")
 

@@ -141,12 +141,12 @@ class ByteProducts:
         range_at, bytes_at, sums_at, scale_at, zero_at = workspace().addresses(
             8 * ranges, rows * padded_depth(depth), 4 * rows, 4, 4
         )
-        blocks, parts, seconds = _division(rows, depth, right.columns)
+        blocks, parts, seconds = division(rows, depth, right.columns)
         found = source.address, left.size, range_at, ranges
         quantized = source.address, rows, depth, range_at, ranges, bytes_at, sums_at, scale_at, zero_at
         product = (
             *(bytes_at, sums_at, zero_at, 0, 0, rows, depth, right.tiles.address, right.sums.address),
-            *(right.zeros.address, right.columns, 0, blocks, y.ctypes.data),
+            *(right.zeros.address, right.columns, 0, 0, blocks, y.ctypes.data),
             *(scale_at, 0, columns.address, _address(bias)),
         )
         kernels = byte_kernels.VALUE_RANGE, byte_kernels.QUANTIZE, byte_kernels.product("floats")
@@ -169,11 +169,11 @@ class ByteProducts:
         source = placed(left.rows)
         flip = SIGN if left.rows.dtype == np.int8 else 0
         bytes_at, sums_at = workspace().addresses(rows * padded_depth(depth), 4 * rows)
-        blocks, parts, seconds = _division(rows, depth, right.columns)
+        blocks, parts, seconds = division(rows, depth, right.columns)
         product = (
             *(bytes_at, sums_at, left.zeros.address, _step(left.zeros), flip, rows, depth),
             *(right.tiles.address, right.sums.address, right.zeros.address, right.columns),
-            *(_address(addend), blocks, y.ctypes.data, *ends),
+            *(_address(addend), 0, blocks, y.ctypes.data, *ends),
         )
         self._calls_of(result, (byte_kernels.ARRANGE, byte_kernels.product(result))).run(
             ((source.address, rows, depth, flip, bytes_at, sums_at), product),
@@ -196,7 +196,7 @@ def _address(parameter: Placed | None) -> int:
     return 0 if parameter is None else parameter.address
 
 
-def _division(rows: int, depth: int, columns: int) -> tuple[int, int, float]:
+def division(rows: int, depth: int, columns: int) -> tuple[int, int, float]:
     """Blocks of rows, parts of the product, and roughly its seconds on one thread."""
     blocks, panels = -(-rows // _BLOCK_ROWS), -(-columns // PANEL)
     operations, read = 2 * rows * depth * columns, depth * columns
@@ -205,4 +205,4 @@ def _division(rows: int, depth: int, columns: int) -> tuple[int, int, float]:
 
 @cache
 def _packing() -> NodeCalls:
-    return NodeCalls(byte_kernels.PACK)
+    return NodeCalls(byte_kernels.pack())

@@ -77,6 +77,7 @@ def test_parts_and_instruction_sets_do_not_change_totals(isa):
             right_zeros=right.zeros.address,
             columns=columns,
             addend=0,
+            row_addend=0,
             row_blocks=blocks,
             y=y.ctypes.data,
         )

@@ -12,9 +12,11 @@ from collections.abc import Callable
 import numpy as np
 
 from onnxgen.graph.cpu.byte_layout import DEPTH_MULTIPLE, PANEL, STEP
-from onnxgen.graph.cpu.compiled.byte_tile import interleave_rows
+from onnxgen.graph.cpu.compiled.byte_tile import byte_tile, interleave_rows, tile_shape
 from onnxgen.graph.cpu.compiled.function import inline
 from onnxgen.graph.cpu.compiled.kernel import bytes8, floats, ints8, ints32, word
+from onnxgen.graph.cpu.compiled.vectors import LANES
+from onnxgen.graph.cpu.isa import Isa
 
 Kernel = Callable[[int, int, int, int, int], None]
 
@@ -31,12 +33,26 @@ def padded_bytes(depth: int) -> int:
     return max(1, (depth + DEPTH_MULTIPLE - 1) // DEPTH_MULTIPLE) * DEPTH_MULTIPLE
 
 
-def pack() -> Kernel:
+def column_sums(isa: Isa) -> Callable[..., None]:
+    """``add(panel, steps, ones, sums)``: int32 sums of a panel's columns, by multiplying it by as many ``ones``."""
+    width = tile_shape(isa).vectors * LANES
+    tile = byte_tile(isa, 1, tile_shape(isa).vectors)
+
+    @inline
+    def add(panel: int, steps: int, ones: int, sums: int) -> None:
+        for at in range(0, PANEL, width):
+            tile(ones, 0, panel + at * STEP, sums + 4 * at, steps)
+
+    return add
+
+
+def pack(*, isa: Isa) -> Kernel:
     """Lay out a right operand; a part packs some panels.
 
     Arguments: ``source`` bytes ``[depth, columns]``, ``flip`` (128 for unsigned bytes, else 0), ``zeros`` int32
     ``[columns]`` (of the flipped bytes), ``tiles`` and ``sums`` int32 ``[panels * PANEL]`` to be written.
     """
+    add_columns = column_sums(isa)
 
     def pack_columns(row: int, step: int, scratch: int, part: int, parts: int) -> None:
         source, depth, columns, flip = word(row, 1), word(row, 2), word(row, 3), word(row, 4)
@@ -45,6 +61,9 @@ def pack() -> Kernel:
         panels = (columns + PANEL - 1) // PANEL
         whole_steps = depth // STEP
         zero, total = ints32(zeros, columns), ints32(sums, panels * PANEL)
+        ones = bytes8(scratch, padded)
+        for k in range(padded):
+            ones[k] = 1
         for panel in range(share(panels, part, parts), share(panels, part + 1, parts)):
             first = panel * PANEL
             count = min(PANEL, columns - first)
@@ -61,12 +80,7 @@ def pack() -> Kernel:
                 line = bytes8(source + k * columns + first, count)
                 for j in range(count):
                     packed[(k // STEP * PANEL + j) * STEP + k % STEP] = np.int8(line[j] ^ flip)
-            for j in range(PANEL):
-                total[first + j] = 0
-            for at in range(padded // STEP):
-                for j in range(PANEL):
-                    four = packed[(at * PANEL + j) * STEP : (at * PANEL + j + 1) * STEP]
-                    total[first + j] += np.int32(four[0]) + four[1] + four[2] + four[3]
+            add_columns(target, padded // STEP, scratch, sums + 4 * first)
             for j in range(count):
                 total[first + j] -= depth * zero[first + j]
 

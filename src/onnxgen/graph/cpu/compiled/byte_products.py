@@ -33,8 +33,8 @@ from onnxgen.graph.cpu.isa import Isa
 def product(*, isa: Isa, result: str) -> Kernel:
     """``left @ right``; parts are any split of the panels of columns, each for each of the ``row_blocks``.
 
-    Arguments of all: both operands with their sums and zero points, and the int32 ``addend`` of each column (address 0:
-    none), which belongs to the totals. The bytes of the left operand were moved by ``left_flip``. A step of 0 bytes from row to row says that one value holds for all.
+    Arguments of all: both operands with their sums and zero points, and an int32 for each column and for each row (address 0:
+    none), which belong to the totals. The bytes of the left operand were moved by ``left_flip``. A step of 0 bytes from row to row says that one value holds for all.
 
         totals   ``y`` int32
         floats   ``y`` float32: totals * (row_scale * column_scale) + bias (address 0: none)
@@ -54,7 +54,7 @@ def product(*, isa: Isa, result: str) -> Kernel:
         left, left_zeros, zero_step, flip = word(row, 1), word(row, 3), word(row, 4), word(row, 5)
         rows, depth, right, columns = word(row, 6), word(row, 7), word(row, 8), word(row, 11)
         padded, panels = padded_bytes(depth), (columns + PANEL - 1) // PANEL
-        blocks = word(row, 13)
+        blocks = word(row, 14)
         left_sums, totals = ints32(word(row, 2), rows), ints32(scratch, most * PANEL)
         for unit in range(share(panels * blocks, part, parts), share(panels * blocks, part + 1, parts)):
             panel, block = unit // blocks, unit % blocks
@@ -85,6 +85,10 @@ def product(*, isa: Isa, result: str) -> Kernel:
                         addend = ints32(word(row, 12) + 4 * first, count)
                         for j in range(count):
                             line[j] += addend[j]
+                    if word(row, 13) != 0:
+                        more = ints32(word(row, 13), rows)[r]
+                        for j in range(count):
+                            line[j] += more
                     write(row, line, r, first, columns, count)
 
     return multiply_bytes
@@ -123,29 +127,29 @@ def _tiles(isa: Isa, shape: TileShape) -> Callable[..., None]:
 
 @inline
 def _write_totals(row: int, totals: Any, r: int, first: int, columns: int, count: int) -> None:
-    y = ints32(word(row, 14) + 4 * (r * columns + first), count)
+    y = ints32(word(row, 15) + 4 * (r * columns + first), count)
     for j in range(count):
         y[j] = totals[j]
 
 
 @inline
 def _write_floats(row: int, totals: Any, r: int, first: int, columns: int, count: int) -> None:
-    y = floats(word(row, 14) + 4 * (r * columns + first), count)
-    scale, scales = floats(word(row, 15) + word(row, 16) * r, 1)[0], floats(word(row, 17) + 4 * first, count)
+    y = floats(word(row, 15) + 4 * (r * columns + first), count)
+    scale, scales = floats(word(row, 16) + word(row, 17) * r, 1)[0], floats(word(row, 18) + 4 * first, count)
     for j in range(count):
         y[j] = np.float32(totals[j]) * (scale * scales[j])
-    if word(row, 18) != 0:
-        bias = floats(word(row, 18) + 4 * first, count)
+    if word(row, 19) != 0:
+        bias = floats(word(row, 19) + 4 * first, count)
         for j in range(count):
             y[j] += bias[j]
 
 
 @inline
 def _write_bytes(row: int, totals: Any, r: int, first: int, columns: int, count: int) -> None:
-    y = bytes8(word(row, 14) + r * columns + first, count)
-    scale, scales = floats(word(row, 15) + word(row, 16) * r, 1)[0], floats(word(row, 17) + 4 * first, count)
-    y_scale, y_zero = floats(word(row, 18), 1)[0], np.float32(ints32(word(row, 19), 1)[0])
-    low = np.float32(word(row, 20))
+    y = bytes8(word(row, 15) + r * columns + first, count)
+    scale, scales = floats(word(row, 16) + word(row, 17) * r, 1)[0], floats(word(row, 18) + 4 * first, count)
+    y_scale, y_zero = floats(word(row, 19), 1)[0], np.float32(ints32(word(row, 20), 1)[0])
+    low = np.float32(word(row, 21))
     high = low + np.float32(255)
     for j in range(count):
         value = np.rint(np.float32(totals[j]) * (scale * scales[j] / y_scale)) + y_zero

@@ -25,9 +25,6 @@ from onnxgen.graph.cpu.isa import Isa
 _PIECE = 96
 """Depth of what is widened at once: 24 KiB."""
 
-_PANEL_AT = CHUNK_ROWS * SUM_BYTES
-"""Where in scratch memory the widened piece is; before it are the sums."""
-
 _chunks_of = exact(row_chunks)
 
 StepFunction = Callable[[int, int, int, int, int], None]
@@ -53,6 +50,8 @@ def float_product(*, elements: str, gate: str | None, isa: Isa) -> StepFunction:
     columns_of_panel = PANEL_COLUMNS // 2 if gate else PANEL_COLUMNS
     read, _, element_bytes = reader(elements, isa)
     widens, tile_rows, tile_columns = element_bytes < 4, shape.rows, shape.columns
+    # Before the widened piece are the sums of a chunk, whose rows are rounded up to whole tiles.
+    panel_at = (CHUNK_ROWS + tile_rows) * SUM_BYTES
 
     @exact
     def widen(source: int, target: int, depth: int) -> None:
@@ -81,8 +80,8 @@ def float_product(*, elements: str, gate: str | None, isa: Isa) -> StepFunction:
                     piece = min(_PIECE, depth - start)
                     source = w + start * PANEL_COLUMNS * element_bytes
                     if widens:
-                        widen(source, scratch + _PANEL_AT, piece)
-                        source = scratch + _PANEL_AT
+                        widen(source, scratch + panel_at, piece)
+                        source = scratch + panel_at
                     fresh = 1 if start == 0 else 0
                     for column in range(0, PANEL_COLUMNS, tile_columns):
                         at, sums = source + 4 * column, scratch + 4 * column

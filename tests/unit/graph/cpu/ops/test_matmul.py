@@ -150,7 +150,9 @@ def test_an_activation_with_its_second_parameter_alone_has_the_default_of_the_fi
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
-@pytest.mark.parametrize("shape", [(1, 301), (7, 301), (2, 40, 301), (301,), (0, 301)])
+@pytest.mark.parametrize(
+    "shape", [(1, 301), (7, 301), (2, 40, 301), (512, 301), (1030, 301), (301,), (0, 301)]
+)
 def test_a_constant_matrix_is_packed(dtype, shape):
     rng = fresh_rng()
     a, b = rng.standard_normal(shape).astype(dtype), (rng.standard_normal((301, 450)) / 16).astype(dtype)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Sequence
 from functools import cache
 
@@ -39,6 +41,7 @@ class NodeCalls:
         self._ends = [1 + len(kernel.arguments) for kernel in kernels]
         self._entries = [Entry(int(code)) for code in self._words[:, 0]]
         self._turn = threading.Lock()
+        _all_calls().add(self)
 
     def run(
         self,
@@ -183,3 +186,18 @@ def workspace() -> Workspace:
 @cache
 def _cores() -> int:
     return default_threads()
+
+
+@cache
+def _all_calls() -> weakref.WeakSet[NodeCalls]:
+    return weakref.WeakSet()
+
+
+def _release_turns() -> None:
+    """In a forked child: whoever had a turn is not there."""
+    for calls in _all_calls():
+        calls._turn = threading.Lock()  # pyright: ignore[reportPrivateUsage]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_release_turns)

@@ -76,7 +76,8 @@ def _compute(
         values = value_cache.reshape(1, -1, *value_cache.shape[2:])
     query = _append(call, keys, key_scale, None if value_cache is None else values, value_scale)
     table = np.ascontiguousarray(call.table, np.int32)
-    totals = [past + new for past, new in zip(call.pasts, call.news, strict=True)]
+    held = table.shape[1] * call.block_size  # of a longer sequence only what its blocks hold is seen
+    totals = [min(past + new, held) for past, new in zip(call.pasts, call.news, strict=True)]
     used = np.arange(table.shape[1]) * call.block_size < np.array(totals)[:, None]
     checked_indices(call.node, np.maximum(table[used], 0), len(key_cache))
     direct = output.dtype == np.float32

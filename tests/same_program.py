@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+import onnxgen
+from onnxgen.foundations.runtime_config import RuntimeConfig
+
 
 def greedy_tokens(api: Any, model: Any, prompt: Sequence[int], new_tokens: int) -> list[int]:
     """Tokens after the prompt, without one that ends the sequence.
@@ -29,5 +32,7 @@ def greedy_tokens(api: Any, model: Any, prompt: Sequence[int], new_tokens: int) 
 
 
 def open_model(api: Any, folder: Path) -> Any:
-    """A ``Model`` of the module."""
+    """A ``Model`` of the module, both on ONNX Runtime: tokens of random weights differ by how activations are rounded."""
+    if api is onnxgen:
+        return onnxgen.Model(str(folder), runtime=RuntimeConfig(backend="ort"))
     return api.Model(str(folder))

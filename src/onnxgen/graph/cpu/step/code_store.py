@@ -99,7 +99,7 @@ class CodeStore:
                 "compiling kernels", total=len(missing), unit="kernels"
             ) as task:
                 left = dict.fromkeys(missing)
-                for kernel, code in compile_in_processes(missing, processes=processes):
+                for kernel, code in compile_in_processes(missing, processes=processes, is_had=self.is_stored):
                     self._addresses[kernel] = self._keep(kernel, code)
                     del left[kernel]
                     task.advance(1)

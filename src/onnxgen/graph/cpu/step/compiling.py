@@ -15,7 +15,7 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -45,20 +45,25 @@ def compile_kernel(kernel: StepKernel) -> Code:
 
 
 def compile_in_processes(
-    kernels: Sequence[StepKernel], *, processes: int | None = None
+    kernels: Sequence[StepKernel],
+    *,
+    processes: int | None = None,
+    is_had: Callable[[StepKernel], bool] = lambda kernel: False,
 ) -> Iterator[tuple[StepKernel, Code]]:
     """Compile kernels in other processes; yields each when it is done.
 
-    Those are missing that could not be compiled there, for whatever reason: whoever compiles them here learns it.
+    Those are missing that could not be compiled there, for whatever reason: whoever compiles them here learns it; and
+    those that need not be compiled any more.
 
     Args:
         kernels: Different ones.
         processes: How many at most; None takes the usual number of threads.
+        is_had: Asked when a kernel's turn comes, in any thread: whether somebody else has compiled it meanwhile.
     """
     python = python_program()
     most = min(default_threads(), MOST_PROCESSES) if processes is None else processes
     count = min(most, len(kernels)) if python else 0
-    # Processes that start together with the same work each begin elsewhere.
+    # Programs that start together with the same work each begin elsewhere, and find what the others have done.
     waiting: queue.SimpleQueue[StepKernel] = queue.SimpleQueue()
     for kernel in random.sample(list(kernels), len(kernels)):
         waiting.put(kernel)
@@ -66,7 +71,7 @@ def compile_in_processes(
     children = [child for child in (_start(python) for _ in range(count)) if child]
     try:
         for child in children:
-            threading.Thread(target=_ask, args=(child, waiting, answers), daemon=True).start()
+            threading.Thread(target=_ask, args=(child, waiting, answers, is_had), daemon=True).start()
         for _ in children:
             while (answer := answers.get()) is not None:
                 yield answer
@@ -92,12 +97,19 @@ def _start(python: str | None) -> subprocess.Popen[bytes] | None:
     return None
 
 
-def _ask(child: subprocess.Popen[bytes], waiting: queue.SimpleQueue[StepKernel], answers: _Answers) -> None:
+def _ask(
+    child: subprocess.Popen[bytes],
+    waiting: queue.SimpleQueue[StepKernel],
+    answers: _Answers,
+    is_had: Callable[[StepKernel], bool],
+) -> None:
     assert child.stdin is not None and child.stdout is not None
     try:
         with child.stdin, child.stdout:
             while True:
                 kernel = waiting.get_nowait()
+                if is_had(kernel):
+                    continue
                 pickle.dump(kernel, child.stdin)
                 child.stdin.flush()
                 code = pickle.load(child.stdout)

@@ -201,6 +201,18 @@ def test_progress_is_the_callers_where_nobody_names_one(tmp_path):
     assert shown.events[0] == ("compiling kernels", len(WALKERS), "kernels")
 
 
+def test_what_another_program_compiles_meanwhile_is_not_compiled_again(tmp_path):
+    class OthersAreFaster(_Shown):
+        def start(self, *arguments, **options):
+            CodeStore(tmp_path).prepare([], processes=0)
+            return super().start(*arguments, **options)
+
+    shown, store = OthersAreFaster(), CodeStore(tmp_path)
+    store.prepare([], progress=shown, processes=1)
+    assert store.num_compiled == 0
+    assert shown.events == [("compiling kernels", len(WALKERS), "kernels"), *[1] * len(WALKERS), "end"]
+
+
 def test_a_table_loads_its_code_when_all_calls_are_known(tmp_path):
     store = CodeStore(tmp_path)
     table = StepTable(store)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from onnxgen.cli.bench_roof import Roof
 
 _KERNELS_SHOWN = 12
+_PROFILED = ("prefill", "decode")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,8 @@ def as_text(report: BenchReport) -> str:
         parts.append(_roof_text(report.roof))
     profiles = {"a prompt": report.prompt_profile, "decode steps": report.decode_profile}
     found = [_profile_table(what, profile) for what, profile in profiles.items() if profile is not None]
-    parts += found or [f"backend {report.backend} does not say where the time goes"]
+    is_asked = any(task.kind in _PROFILED for task in report.tasks)
+    parts += found or ([f"backend {report.backend} does not say where the time goes"] if is_asked else [])
     return "\n\n".join(part for part in parts if part)
 
 

@@ -41,9 +41,13 @@ class Roof:
 
 
 def measure_roof(graph: Path, vocab_size: int, *, threads: int) -> Roof | None:
-    """Measure the machine for a model; takes a second. None where a graph does not say what it must compute."""
+    """Measure the machine for a model; takes a second. None where a graph does not say what it must compute.
+
+    More threads than the processor has are not more than it allows.
+    """
     import onnx_ir as ir
 
+    from onnxgen.foundations.cpuinfo import detect_cpu
     from onnxgen.foundations.memory_bandwidth import measure_read_bandwidth
     from onnxgen.graph.costs.decoder_work import decoder_work
     from onnxgen.graph.cpu.peaks import measure_float_peak, measure_integer_peak
@@ -52,4 +56,5 @@ def measure_roof(graph: Path, vocab_size: int, *, threads: int) -> Roof | None:
     if work is None:
         return None
     peak = measure_integer_peak if work.is_quantized else measure_float_peak
+    threads = min(threads, detect_cpu().logical_cores)
     return Roof(measure_read_bandwidth(threads), peak(threads), work)

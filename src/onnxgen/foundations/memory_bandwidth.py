@@ -6,6 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 _READS = 5
+_MOST_MEGABYTES = 4096
 
 
 def measure_read_bandwidth(threads: int, *, megabytes: int = 256) -> float:
@@ -13,9 +14,11 @@ def measure_read_bandwidth(threads: int, *, megabytes: int = 256) -> float:
 
     Args:
         threads: Number of threads.
-        megabytes: Size of each array; far more than the caches hold.
+        megabytes: Size of each array, far more than the caches hold; less where all would take more than 4 GiB.
     """
     import numpy as np
+
+    megabytes = max(1, min(megabytes, _MOST_MEGABYTES // threads))
 
     # the maximum of bytes is the cheapest reduction that NumPy has: memory is what limits it
     arrays = [np.ones(megabytes << 20, np.uint8) for _ in range(threads)]

@@ -7,6 +7,10 @@ import tiny_model_folder
 import tiny_tokenizer
 from onnxgen.backends.profile import KernelTime, StepProfile
 from onnxgen.cli import bench_run
+from onnxgen.cli.bench_roof import measure_roof
+from onnxgen.foundations import memory_bandwidth
+from onnxgen.foundations.cpuinfo import detect_cpu
+from onnxgen.graph.cpu import peaks
 from tiny_decoders import Sizes, Style, TinyDecoder, write_graph
 
 CONTEXT = 160
@@ -51,6 +55,8 @@ def test_json_has_exactly_the_promised_keys(bench, folder):
 def test_what_was_not_measured_is_absent(bench):
     found = json.loads(bench("--prefill", "8", "--decode", "", "--streams", "", "--json").stdout)
     assert not {"decode", "streams", "ratio", "overhead_share"} & set(found)
+    text = bench("--prefill", "", "--decode", "", "--streams", "2", "--new-tokens", "2").stdout
+    assert "where the time goes" not in text
 
 
 def test_text_has_rates_bounds_and_ratios(bench):
@@ -62,6 +68,14 @@ def test_text_has_rates_bounds_and_ratios(bench):
     assert "of the bound" in result.stdout and "x ort's tok/s" in result.stdout
     assert "float32 operations/s" in result.stdout
     assert "backend ort does not say where the time goes" in result.stdout
+
+
+def test_the_bound_is_of_the_threads_that_the_processor_has(folder, monkeypatch):
+    asked = []
+    monkeypatch.setattr(memory_bandwidth, "measure_read_bandwidth", lambda n: asked.append(n) or 1e9)
+    monkeypatch.setattr(peaks, "measure_float_peak", lambda n: asked.append(n) or 1e9)
+    assert measure_roof(folder / "model.onnx", tiny_tokenizer.VOCAB_SIZE, threads=10**6) is not None
+    assert asked == [detect_cpu().logical_cores] * 2
 
 
 def test_defaults_that_do_not_fit_are_left_out(bench):

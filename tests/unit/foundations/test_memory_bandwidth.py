@@ -1,5 +1,6 @@
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 from onnxgen.foundations import memory_bandwidth
@@ -15,3 +16,13 @@ def test_the_best_read_of_all_threads_counts(monkeypatch, threads):
     )
     assert memory_bandwidth.measure_read_bandwidth(threads, megabytes=1) == threads * (1 << 20) / 2.0
     assert workers == [threads]
+
+
+def test_many_threads_read_smaller_arrays(monkeypatch):
+    monkeypatch.setattr(memory_bandwidth, "_MOST_MEGABYTES", 8)
+    sizes = []
+    monkeypatch.setattr(np, "max", lambda array: sizes.append(array.nbytes >> 20))
+    memory_bandwidth.measure_read_bandwidth(3, megabytes=4)
+    assert set(sizes) == {2}
+    memory_bandwidth.measure_read_bandwidth(20, megabytes=4)
+    assert sizes[-1] == 1

@@ -69,8 +69,8 @@ class _PlainTask:
             return
         if tenths == 10 or self._clock() - self._printed_s >= _PLAIN_INTERVAL_S:
             self._tenths = tenths
-            done, total = self._amount(self._done), self._amount(self._total)
-            self._print(f"{self._description}: {10 * tenths} % ({done} of {total})")
+            done = self._amount(self._done) if self._unit == "bytes" else self._done
+            self._print(f"{self._description}: {10 * tenths} % ({done} of {self._amount(self._total)})")
 
     def _amount(self, count: int) -> str:
         return format_bytes(count) if self._unit == "bytes" else f"{count} {self._unit}"

@@ -38,9 +38,7 @@ def test_unknown_totals_are_told_at_the_end():
 
 
 def test_other_units_are_counted():
-    assert (
-        lines_of([1, 1], total=2, seconds=1, unit="layers")[-1] == "Fetching x: 100 % (2 layers of 2 layers)"
-    )
+    assert lines_of([1, 1], total=2, seconds=1, unit="layers")[-1] == "Fetching x: 100 % (2 of 2 layers)"
 
 
 def test_empty_work_has_no_division_by_zero():

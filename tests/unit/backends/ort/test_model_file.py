@@ -34,7 +34,7 @@ def save(folder, *, location="gewichte ö.data", relocate=None):
 
 def load(path, tmp_path, **fields):
     model = DecoderModel(path, {}, {}, num_layers=2, vocab_size=61, context_length=40, **fields)
-    return load_backend(model, RuntimeConfig(threads=1, cache_dir=tmp_path / "cache"))
+    return load_backend(model, RuntimeConfig(backend="ort", threads=1, cache_dir=tmp_path / "cache"))
 
 
 def check_answer(backend):

@@ -60,7 +60,7 @@ def test_a_damaged_entry_is_as_good_as_none(made, tmp_path, damage):
 def test_a_folder_that_cannot_be_written_is_done_without(made, tmp_path):
     model, _, _ = made
     (tmp_path / "file").write_text("not a folder")
-    OrtBackend(model, RuntimeConfig(threads=1, cache_dir=tmp_path / "file")).close()
+    OrtBackend(model, RuntimeConfig(backend="ort", threads=1, cache_dir=tmp_path / "file")).close()
 
 
 def test_the_oldest_entries_are_forgotten(made, tmp_path):
@@ -78,7 +78,7 @@ def test_the_oldest_entries_are_forgotten(made, tmp_path):
 
 def test_a_second_load_imports_no_graph_library(made, tmp_path):
     model, _, _ = made
-    config = RuntimeConfig(threads=1, cache_dir=tmp_path)
+    config = RuntimeConfig(backend="ort", threads=1, cache_dir=tmp_path)
     OrtBackend(model, config).close()
     code = (
         "import sys, pickle; from onnxgen.backends import load_backend\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from onnxgen.backends import backend_names, choose_backend, load_backend
-from onnxgen.backends.base import DecoderModel, ProviderSpec
+from onnxgen.backends.base import DecoderModel, ProviderSpec, SequenceInput, pack_step
 from onnxgen.backends.native.backend import NativeBackend
 from onnxgen.backends.ort.backend import OrtBackend
 from onnxgen.errors import ConfigError, ModelFileError
@@ -98,3 +98,18 @@ def test_the_backend_that_is_asked_for_is_taken(grouped: DecoderModel, config: R
 def test_the_registry_imports_no_runtime():
     code = "import sys, onnxgen.backends; sys.exit('onnxruntime' in sys.modules or 'onnx' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("backend", ["native", "ort"])
+def test_a_model_in_memory_has_its_data_beside_the_path_it_would_have(
+    grouped: DecoderModel, config: RuntimeConfig, backend: str
+):
+    content = grouped.path.read_bytes()
+    grouped.path.unlink()
+    in_memory = dataclasses.replace(grouped, model_bytes=content)
+    loaded = load_backend(in_memory, dataclasses.replace(config, backend=backend))
+    cache = loaded.create_cache(num_seqs=1, num_tokens=8)
+    step = pack_step([SequenceInput([1, 2, 3], context_len=0, blocks=[0])])
+    assert loaded.execute(step, cache).logits.shape == (1, grouped.vocab_size)
+    cache.close()
+    loaded.close()

@@ -51,7 +51,9 @@ def _make(model: DecoderModel) -> StepPlan:
     from onnxgen.graph.loader import load_graph
 
     if model.model_bytes is None:
-        check_file(model.path)
-    plan = fuse_plan(lower_decoder(load_graph(model.path), model))
+        graph = load_graph(check_file(model.path))
+    else:
+        graph = load_graph(model.model_bytes, beside=model.path)
+    plan = fuse_plan(lower_decoder(graph, model))
     check_kernels(plan, str(model.path))
     return plan

@@ -49,13 +49,19 @@ def _keep_none(domain: str, name: str) -> bool:
     return False
 
 
-def load_graph(source: ModelSource, *, keep_function: Callable[[str, str], bool] = _keep_none) -> LoadedGraph:
+def load_graph(
+    source: ModelSource,
+    *,
+    keep_function: Callable[[str, str], bool] = _keep_none,
+    beside: Path | None = None,
+) -> LoadedGraph:
     """Load a model from a path, bytes, `onnx.ModelProto` or `onnx_ir.Model`; models in memory are left as they are.
 
     Args:
         source: The model.
         keep_function: Says of the model's functions, by domain and name, which stay operators because somebody
             runs them as such; the others are replaced by their nodes.
+        beside: The path that a model in bytes would have: its external data lies beside it.
 
     Raises:
         ModelNotFoundError: There is no file at that path.
@@ -64,7 +70,7 @@ def load_graph(source: ModelSource, *, keep_function: Callable[[str, str], bool]
         InvalidGraphError: The model breaks rules of the format; the message has every defect found.
         TypeError: ``source`` is nothing that a model can be loaded from.
     """
-    found = read_source(source)
+    found = read_source(source, beside=beside)
     try:
         return LoadedGraph(_legal_model(found, keep_function), found.folder, found.origin)
     except RecursionError as cause:

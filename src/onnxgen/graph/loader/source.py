@@ -40,11 +40,15 @@ class Source:
     lent: Mapping[str, ir.TensorProtocol] = field(default_factory=dict[str, ir.TensorProtocol])
 
 
-def read_source(source: ModelSource) -> Source:
+def read_source(source: ModelSource, *, beside: Path | None = None) -> Source:
     """Parse a model from wherever it is.
 
     Files are read by their suffix: ``.textproto``, ``.pbtxt``, ``.json``, ``.onnxtxt`` and the like as
     `onnx.load` reads them, everything else as binary protobuf.
+
+    Args:
+        source: The model.
+        beside: The path that a model in bytes would have.
 
     Raises:
         ModelNotFoundError: There is no such file.
@@ -60,7 +64,9 @@ def read_source(source: ModelSource) -> Source:
         lent: Lent = lend_tensors(source, origin)
         return Source(lent.proto, None, origin, lent.tensors)
     if isinstance(source, bytes | bytearray | memoryview):
-        return Source(_parse(bytes(source), BYTES), None, BYTES)
+        if beside is None:
+            return Source(_parse(bytes(source), BYTES), None, BYTES)
+        return Source(_parse(bytes(source), str(beside)), beside.parent, str(beside))
     try:
         path = Path(source).absolute()  # a change of the working folder does not move the model
     except TypeError:

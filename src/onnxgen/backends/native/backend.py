@@ -17,6 +17,7 @@ from onnxgen.backends.native.running import StepRunner
 from onnxgen.backends.native.wishes import refuse_wishes, thread_count
 from onnxgen.backends.profile import StepProfile
 from onnxgen.errors import BackendError, CapabilityError, OnnxgenError, StateError, StepError
+from onnxgen.foundations.after_fork import in_forked_children
 from onnxgen.foundations.cpuinfo import default_threads
 from onnxgen.foundations.runtime_config import RuntimeConfig
 
@@ -63,6 +64,7 @@ class NativeBackend:
             prepared, model, context=longest, threads=self._threads, spinning=config.spinning
         )
         self._lock = threading.Lock()
+        in_forked_children(self, NativeBackend._renew_lock)
         self.plan = prepared.plan
 
     @property
@@ -152,6 +154,9 @@ class NativeBackend:
         """Release the model. Calling it twice is harmless."""
         with self._lock:
             self._runner = None
+
+    def _renew_lock(self) -> None:
+        self._lock = threading.Lock()
 
     def _loaded(self) -> StepRunner:
         if self._runner is None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
 from onnxgen.errors import MachineCodeError
+from onnxgen.foundations.after_fork import in_forked_children
 from onnxgen.foundations.progress import Progress, current_progress
 from onnxgen.foundations.runtime_config import default_cache_dir
 from onnxgen.graph.cpu.step.code_folder import Code, CodeFolder
@@ -51,7 +51,7 @@ class CodeStore:
         self.num_compiled = 0
         self._addresses: dict[StepKernel, int] = {}
         self._lock = threading.RLock()
-        _renewed_after_fork(self)
+        in_forked_children(self, CodeStore.renew_lock)
 
     def address(self, kernel: StepKernel) -> int:
         """Where the kernel's machine code lies in this process; it stays there."""
@@ -127,18 +127,6 @@ class CodeStore:
     def renew_lock(self) -> None:
         """After a fork: the lock may be held by a thread that does not exist here."""
         self._lock = threading.RLock()
-
-
-def _renewed_after_fork(store: CodeStore) -> None:
-    reference = weakref.ref(store)
-
-    def renew() -> None:
-        here = reference()
-        if here is not None:
-            here.renew_lock()
-
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=renew)
 
 
 @cache

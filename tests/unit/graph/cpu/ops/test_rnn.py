@@ -90,6 +90,8 @@ def test_lstm_peepholes_and_coupled_forget_gate(coupled):
 @pytest.mark.parametrize("name", ["Relu", "Tanh", "Sigmoid", "Softsign", "Softplus", "LeakyRelu", "Elu", "ThresholdedRelu", "Affine", "ScaledTanh", "HardSigmoid"])  # fmt: skip
 def test_activations_take_their_parameters_in_order(name):
     args, options = _case(fresh_rng(), "RNN", 2, states=False)
+    # States that grow would make ONNX Runtime's softplus overflow.
+    args = [arg / 2 if arg is not None and arg.dtype == np.float32 else arg for arg in args]
     options |= {"activations": [name, "Affine"], "direction": "bidirectional"}
     takes_alpha = name not in ("Relu", "Tanh", "Sigmoid", "Softsign", "Softplus")
     takes_beta = name in ("Affine", "ScaledTanh", "HardSigmoid")

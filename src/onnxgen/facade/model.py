@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import NoReturn, Self
 
 from onnxgen.backends.base import Backend
-from onnxgen.errors import CapabilityError
+from onnxgen.errors import CapabilityError, ConfigError
 from onnxgen.facade.config import Config
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.metadata.model_spec import ModelSpec
@@ -33,6 +33,7 @@ class Model:
             caller's to close.
 
     Raises:
+        ConfigError: ``backend`` is a name.
         ModelNotFoundError: There is no such folder.
         ModelFileError: A file of the folder is missing or wrong.
         CapabilityError: The model needs what the backend cannot do.
@@ -46,6 +47,11 @@ class Model:
         runtime: RuntimeConfig | None = None,
         backend: Backend | None = None,
     ) -> None:
+        if isinstance(backend, str):
+            raise ConfigError(
+                f"backend={backend!r} is a name, and backend= takes an executor that is loaded already; a backend is chosen "
+                f"by its name with RuntimeConfig(backend={backend!r}), or ONNXGEN_BACKEND"
+            )
         self._spec = (config if isinstance(config, Config) else Config(config)).spec
         self._runtime = runtime or _runtime_from_environment()
         self._owned = backend is None

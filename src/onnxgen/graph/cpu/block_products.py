@@ -19,7 +19,7 @@ _OPERATIONS_PER_S, _BYTES_PER_S, _FLOATS_PER_S = 200e9, 20e9, 2e9
 _INT8_LEVEL = 4
 """The accuracy level of MatMulNBits from which on activations may be int8."""
 
-_ROWS, _IDS = int(Header.TOKENS), int(Header.TOKEN_IDS)
+_ROWS = int(Header.TOKENS)
 
 
 def needs_words(accuracy_level: int) -> bool:
@@ -73,30 +73,3 @@ class BlockProducts:
             + x.size / _FLOATS_PER_S,
             rows=rows,
         )
-
-
-class BlockRows:
-    """Rows of a packed matrix as float32: embeddings. May be used from several threads.
-
-    Args:
-        packed: The matrix.
-    """
-
-    def __init__(self, packed: PackedBlocks) -> None:
-        self._packed, self._calls = packed, NodeCalls(packed.rows())
-
-    def gather(self, ids: np.ndarray, y: np.ndarray) -> None:
-        """Columns of the matrix (rows of ``MatMulNBits``'s arrays) into float32 ``y [ids, depth]``; zeros where an id is none."""
-        own = self._packed.rows_arguments()
-        places = np.ascontiguousarray(ids, np.int64)
-        arguments = (_ROWS, _IDS, *own.values(), y.ctypes.data, 4 * y.shape[1], _ONE)
-        self._calls.run(
-            (arguments,),
-            (len(places),),
-            seconds=y.size / _FLOATS_PER_S,
-            rows=len(places),
-            token_ids=places.ctypes.data,
-        )
-
-
-_ONE = int(np.float32(1).view(np.int32))

@@ -9,24 +9,18 @@ each burst's median, their ratio (ours / theirs), and the ratio of the shortest 
 
 from __future__ import annotations
 
-import argparse
-import re
-import statistics
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime as ort
-from measuring import conditions, save
+from bench_cpu_kernels import print_table, take_turns
 from onnx import helper
 
 from onnxgen.graph.session import InferenceSession
 
-BURST_S, REST_S = 0.04, 0.03
 MICROSOFT = "com.microsoft"
 RNG = np.random.default_rng(0)
 
@@ -191,18 +185,6 @@ def bound(session: Any, case: Case, shapes: list[np.ndarray]) -> tuple[Callable[
     return lambda: (session.run_with_iobinding(binding), keep)[0], outputs
 
 
-def burst(call: Callable[[], object]) -> list[float]:
-    """Times of calls, one after the other, for a moment; then a rest."""
-    times: list[float] = []
-    until = time.perf_counter() + BURST_S
-    while len(times) < 3 or time.perf_counter() < until:
-        begin = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - begin)
-    time.sleep(REST_S)
-    return times
-
-
 def measure(case: Case, *, threads: int, rounds: int) -> dict[str, float]:
     settings = ort.SessionOptions()
     settings.intra_op_num_threads = threads
@@ -217,46 +199,8 @@ def measure(case: Case, *, threads: int, rounds: int) -> dict[str, float]:
     np.testing.assert_allclose(
         got[0].astype(np.float32), want[0].astype(np.float32), rtol=case.tolerance, atol=case.tolerance
     )
-    calls = {"ours": our_call, "theirs": their_call}
-    medians: dict[str, list[float]] = {"ours": [], "theirs": []}
-    shortest = {"ours": float("inf"), "theirs": float("inf")}
-    for number in range(rounds):
-        for name in list(calls) if number % 2 else list(calls)[::-1]:
-            times = burst(calls[name])
-            medians[name].append(statistics.median(times))
-            shortest[name] = min(shortest[name], *times)
-    ms = {name: statistics.median(values) * 1e3 for name, values in medians.items()}
-    return {
-        "ours_ms": ms["ours"],
-        "ort_ms": ms["theirs"],
-        "ratio": ms["ours"] / ms["theirs"],
-        "ratio_of_shortest": shortest["ours"] / shortest["theirs"],
-    }
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", help="regular expression over 'Operator label'")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    print(f"{'operator':<68}{'ours ms':>10}{'ORT ms':>10}{'ratio':>8}{'shortest':>10}")
-    rows: dict[str, dict[str, float]] = {}
-    for case in cases():
-        name = f"{case.op_type} {case.label}"
-        if not re.search(options.only, name):
-            continue
-        row = rows[name] = measure(case, threads=options.threads, rounds=options.rounds)
-        print(
-            f"{name:<68}{row['ours_ms']:>10.3f}{row['ort_ms']:>10.3f}{row['ratio']:>8.2f}{row['ratio_of_shortest']:>10.2f}",
-            flush=True,
-        )
-    save(
-        options.json,
-        {"conditions": conditions(["numpy", "numba", "onnxruntime"], threads=options.threads), "cases": rows},
-    )
+    return take_turns(our_call, their_call, rounds=rounds)
 
 
 if __name__ == "__main__":
-    main()
+    print_table(__doc__, cases(), measure, rounds=9)

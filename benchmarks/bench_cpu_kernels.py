@@ -14,7 +14,7 @@ import argparse
 import re
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -240,12 +240,20 @@ def measure(case: Case, *, threads: int, rounds: int) -> dict[str, float]:
             binding.bind_cpu_input(name, array)
         binding.bind_output("y")
         their_call = lambda: theirs.run_with_iobinding(binding)
+    return take_turns(lambda: ours.run(None, feeds), their_call, rounds=rounds)
+
+
+def take_turns(
+    ours: Callable[[], object], theirs: Callable[[], object], *, rounds: int, rest_s: float = 0.0
+) -> dict[str, float]:
+    """Times in ms of both, and their ratio."""
+    calls = {"ours": ours, "theirs": theirs}
     medians: dict[str, list[float]] = {"ours": [], "theirs": []}
-    shortest = {"ours": float("inf"), "theirs": float("inf")}
-    calls = {"ours": lambda: ours.run(None, feeds), "theirs": their_call}
+    shortest = dict.fromkeys(calls, float("inf"))
     for number in range(rounds):
         for name in list(calls) if number % 2 else list(calls)[::-1]:
             times = burst(calls[name])
+            time.sleep(rest_s)
             medians[name].append(statistics.median(times))
             shortest[name] = min(shortest[name], *times)
     ms = {name: statistics.median(values) * 1e3 for name, values in medians.items()}
@@ -257,22 +265,25 @@ def measure(case: Case, *, threads: int, rounds: int) -> dict[str, float]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def print_table(
+    doc: str, cases: Iterable[Case], measure: Callable[..., dict[str, float]], *, rounds: int
+) -> None:
+    """The command line of a benchmark of operators."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--only", default="", help="regular expression over 'Operator label'")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    print(f"{'operator':<52}{'ours ms':>10}{'ORT ms':>10}{'ratio':>8}{'shortest':>10}")
+    print(f"{'operator':<68}{'ours ms':>10}{'ORT ms':>10}{'ratio':>8}{'shortest':>10}")
     rows: dict[str, dict[str, float]] = {}
-    for case in cases():
+    for case in cases:
         name = f"{case.op_type} {case.label}"
         if not re.search(options.only, name):
             continue
         row = rows[name] = measure(case, threads=options.threads, rounds=options.rounds)
         print(
-            f"{name:<52}{row['ours_ms']:>10.3f}{row['ort_ms']:>10.3f}{row['ratio']:>8.2f}{row['ratio_of_shortest']:>10.2f}",
+            f"{name:<68}{row['ours_ms']:>10.3f}{row['ort_ms']:>10.3f}{row['ratio']:>8.2f}{row['ratio_of_shortest']:>10.2f}",
             flush=True,
         )
     save(
@@ -282,4 +293,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    print_table(__doc__, cases(), measure, rounds=7)

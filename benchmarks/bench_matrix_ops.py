@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import statistics
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import onnxruntime as ort
-from bench_cpu_kernels import Case, burst, model_of
+from bench_cpu_kernels import Case, model_of, take_turns
 from measuring import conditions, save
 
 from onnxgen.graph.session import InferenceSession
@@ -146,21 +144,13 @@ def measure(product: Product, rows: int, *, threads: int, rounds: int) -> dict[s
     for _ in range(3):
         got = np.asarray(ours.run(None, feeds)[0], np.float64)
     want = np.asarray(theirs.run(None, feeds)[0], np.float64)
-    calls = {"ours": lambda: ours.run(None, feeds), "theirs": lambda: theirs.run(None, feeds)}
-    medians: dict[str, list[float]] = {"ours": [], "theirs": []}
-    shortest = dict.fromkeys(calls, float("inf"))
-    for number in range(rounds):
-        for name in list(calls) if number % 2 else list(calls)[::-1]:
-            times = burst(calls[name])
-            time.sleep(SPINNING_S)
-            medians[name].append(statistics.median(times))
-            shortest[name] = min(shortest[name], *times)
-    ours_s, theirs_s = (statistics.median(values) for values in medians.values())
+    times = take_turns(
+        lambda: ours.run(None, feeds), lambda: theirs.run(None, feeds), rounds=rounds, rest_s=SPINNING_S
+    )
     return {
-        "ours_ms": ours_s * 1e3,
-        "ort_ms": theirs_s * 1e3,
-        "ratio": theirs_s / ours_s,
-        "ratio_of_shortest": shortest["theirs"] / shortest["ours"],
+        **times,
+        "ratio": 1 / times["ratio"],
+        "ratio_of_shortest": 1 / times["ratio_of_shortest"],
         "error": float(np.abs(got - want).max() / np.abs(want).max()),
     }
 

@@ -125,7 +125,8 @@ def test_a_gate_lets_through_its_neighbour_in_the_same_rows(function, width):
     both = strided(fresh_rng().standard_normal((3, 2 * width)).astype(np.float32) * 2)
     gate, up = both[:, :width].astype(np.float64), both[:, width:].astype(np.float64)
     y, _ = _gated(function, both, parts=2)
-    np.testing.assert_allclose(y, FUNCTIONS[function](gate) * up, rtol=1e-6, atol=2e-6)
+    # An error function has an error of its own, which gate and neighbour multiply.
+    assert (np.abs(y - FUNCTIONS[function](gate) * up) <= 1e-6 + 1e-6 * np.abs(gate * up)).all()
 
 
 @pytest.mark.parametrize("floats", [False, True])

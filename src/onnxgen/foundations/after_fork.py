@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Callable
-from typing import TypeVar
+from functools import cache
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 Owner = TypeVar("Owner")
 
 
 def in_forked_children(owner: Owner, do: Callable[[Owner], None]) -> None:
     """Call ``do(owner)`` in each forked child as long as the owner lives, such as to renew a lock that no thread there gives back."""
-    reference = weakref.ref(owner)
+    _owners()[owner] = do
 
-    def act() -> None:
-        here = reference()
-        if here is not None:
-            do(here)
 
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=act)
+@cache
+def _owners() -> WeakKeyDictionary[Any, Callable[[Any], None]]:
+    return WeakKeyDictionary()
+
+
+def _act() -> None:
+    for owner, do in list(_owners().items()):
+        do(owner)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_act)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import weakref
 from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
 
+from onnxgen.foundations.after_fork import in_forked_children
 from onnxgen.foundations.cpuinfo import default_threads
 from onnxgen.graph.cpu.aligned_memory import LINE_BYTES, aligned
 from onnxgen.graph.cpu.compiled.control import ROW_WORDS, STATE_ROW_BYTES
@@ -41,7 +40,10 @@ class NodeCalls:
         self._ends = [1 + len(kernel.arguments) for kernel in kernels]
         self._entries = [Entry(int(code)) for code in self._words[:, 0]]
         self._turn = threading.Lock()
-        _all_calls().add(self)
+        in_forked_children(self, NodeCalls._renew_turn)
+
+    def _renew_turn(self) -> None:
+        self._turn = threading.Lock()
 
     def run(
         self,
@@ -186,18 +188,3 @@ def workspace() -> Workspace:
 @cache
 def _cores() -> int:
     return default_threads()
-
-
-@cache
-def _all_calls() -> weakref.WeakSet[NodeCalls]:
-    return weakref.WeakSet()
-
-
-def _release_turns() -> None:
-    """In a forked child: whoever had a turn is not there."""
-    for calls in _all_calls():
-        calls._turn = threading.Lock()  # pyright: ignore[reportPrivateUsage]
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_release_turns)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from onnxgen.graph.cpu.byte_layout import DEPTH_MULTIPLE, PANEL, STEP
+from onnxgen.graph.cpu.byte_layout import PANEL, STEP, padded_depth
 from onnxgen.graph.cpu.compiled.byte_tile import byte_tile, interleave_rows, tile_shape
 from onnxgen.graph.cpu.compiled.function import inline
 from onnxgen.graph.cpu.compiled.kernel import bytes8, floats, ints8, ints32, word
@@ -27,10 +27,7 @@ def share(count: int, part: int, parts: int) -> int:
     return count * part // parts
 
 
-@inline
-def padded_bytes(depth: int) -> int:
-    """`onnxgen.graph.cpu.byte_layout.padded_depth`."""
-    return max(1, (depth + DEPTH_MULTIPLE - 1) // DEPTH_MULTIPLE) * DEPTH_MULTIPLE
+padded_bytes = inline(padded_depth)
 
 
 def column_sums(isa: Isa) -> Callable[..., None]:

@@ -17,6 +17,11 @@ The cache is a pool of blocks of ``block_size`` token positions. A backend that 
 in one contiguous slot says so with one block per sequence that is as long as the slot, so that block
 accounting above the seam is the same for both kinds.
 
+Models some of whose layers look back over a window only may keep these layers' keys and values in a second
+group of blocks with ids of its own, so that what no window reaches any more can be reused: ``block_table`` is
+then of the layers that see everything (`FULL`), and ``window_table`` of the others (`WINDOW`), with
+``NO_BLOCK`` where a block was given back.
+
 A backend owns arrays and nothing else: which sequence owns which block, and how long it is, is said anew
 by every step. So a sequence is rewound by a smaller ``context_lens``, and a step that raises has changed
 nothing that the caller relies on.
@@ -39,6 +44,9 @@ Int64Array = npt.NDArray[np.int64]
 Float32Array = npt.NDArray[np.float32]
 
 NO_BLOCK = -1
+
+FULL, WINDOW = 0, 1
+"""Groups of cache blocks: of layers that see the whole sequence, and of layers that see a window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +106,10 @@ class Capabilities:
         hidden_states: ``Step.want_hidden_states`` is honoured.
         max_context: The longest sequence that the backend accepts, in tokens.
         inputs: Names of optional entries of ``Step.inputs`` that are understood.
+        batch_invariant: A sequence gets the same bits whatever else is in the step, however its prompt is cut into
+            chunks, and wherever its blocks lie.
+        window: Layers that look back over fewer positions than all have blocks of their own, and this many
+            positions, the own one included, are the most that any of them sees. None: no such group.
     """
 
     ragged: bool
@@ -107,14 +119,27 @@ class Capabilities:
     hidden_states: bool
     max_context: int
     inputs: frozenset[str] = frozenset()
+    batch_invariant: bool = False
+    window: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CacheGeometry:
-    """Size of a cache pool: ``num_blocks`` blocks of ``block_size`` token positions each."""
+    """Size of a cache pool.
+
+    Attributes:
+        num_blocks: Blocks of the layers that see the whole sequence, with ids from 0.
+        block_size: Token positions of a block, of either group.
+        window_blocks: Blocks of the layers that see a window, with ids from 0; 0 without such a group.
+        block_bytes: Memory of one block, in bytes.
+        window_block_bytes: Memory of one block of the window's layers, in bytes.
+    """
 
     num_blocks: int
     block_size: int
+    window_blocks: int = 0
+    block_bytes: int = 0
+    window_block_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +149,7 @@ class BlockCopy:
     source: int
     target: int
     num_tokens: int
+    group: int = FULL
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +161,15 @@ class SequenceInput:
         context_len: Tokens of this sequence already in the cache.
         blocks: The blocks that hold its past and will hold its new tokens, in order.
         logits: Which of the new tokens' logits are wanted: ``"last"``, ``"all"`` or ``"none"``.
+        window_blocks: Likewise the blocks of layers that see a window, ``NO_BLOCK`` where one was given back;
+            empty without such a group.
     """
 
     token_ids: Sequence[int] | npt.NDArray[np.integer[Any]]
     context_len: int
     blocks: Sequence[int]
     logits: str = "last"
+    window_blocks: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +186,7 @@ class Step:
         copies: Block copies to do before anything else.
         inputs: Optional named inputs (embeddings, adapters); each backend lists the names it knows.
         want_hidden_states: Also return the last hidden states of the wanted rows.
+        window_table: int32 ``[seqs, max_blocks]`` of the layers that see a window; None without such a group.
     """
 
     token_ids: Int64Array
@@ -168,6 +198,7 @@ class Step:
     copies: tuple[BlockCopy, ...] = ()
     inputs: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict[str, npt.NDArray[Any]])
     want_hidden_states: bool = False
+    window_table: Int32Array | None = None
 
     @property
     def num_tokens(self) -> int:
@@ -209,6 +240,28 @@ class KVCache(Protocol):
     @property
     def num_bytes(self) -> int:
         """Memory held by the pool, in bytes."""
+        ...
+
+    def export_block(self, block: int, num_tokens: int, *, group: int = FULL) -> npt.NDArray[np.uint8]:
+        """The first ``num_tokens`` positions of a block, as bytes that only `import_block` understands: a copy.
+
+        Raises:
+            StateError: The cache was closed.
+            StepError: There is no such block, or fewer positions of it were written.
+        """
+        ...
+
+    def import_block(
+        self, block: int, content: npt.NDArray[np.uint8], num_tokens: int, *, group: int = FULL
+    ) -> None:
+        """Fill the first ``num_tokens`` positions of a block with what `export_block` gave for as many.
+
+        Any cache made by the same backend takes it, and then holds the same bits.
+
+        Raises:
+            StateError: The cache was closed.
+            StepError: There is no such block, or the content has another size.
+        """
         ...
 
     def close(self) -> None:
@@ -302,7 +355,15 @@ def pack_step(
         copies=tuple(copies),
         inputs=inputs or {},
         want_hidden_states=want_hidden_states,
+        window_table=_window_table(sequences),
     )
+
+
+def _window_table(sequences: Sequence[SequenceInput]) -> Int32Array | None:
+    width = max(len(s.window_blocks) for s in sequences)
+    if not width:
+        return None
+    return np.array([_padded(s.window_blocks, width) for s in sequences], np.int32)
 
 
 def _padded(blocks: Sequence[int], width: int) -> Sequence[int]:

@@ -1,5 +1,4 @@
-"""Block pool, page tables, prefix index and tiers.
+"""Block pool, block tables, prefix index and tiers.
 
-Knows ids, counts and lengths; holds no arrays and runs no model. Empty for now: generation owns one block
-per sequence.
+Knows ids, counts and lengths; holds no arrays and runs no model.
 """

@@ -1,4 +1,4 @@
-"""Decides which requests take part in the next step.
+"""Decides which requests take part in the next step, and with how many tokens.
 
-Knows budgets, lengths and priorities; holds no arrays and knows nothing of HTTP. Empty for now.
+Knows budgets, lengths and priorities; holds no arrays, runs no model and knows nothing of text.
 """

@@ -66,7 +66,7 @@ class HashBackend:
         self.fail_at: set[int] = set()
         self.closed = 0
 
-    def create_cache(self, *, num_seqs, num_tokens):
+    def create_cache(self, *, num_seqs, num_tokens, window_group=False):
         if num_tokens > self.capabilities.max_context:
             raise CapabilityError(f"{num_tokens} > {self.capabilities.max_context}")
         if self.max_cache_tokens is not None and num_tokens > self.max_cache_tokens:

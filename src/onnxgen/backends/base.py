@@ -20,7 +20,13 @@ accounting above the seam is the same for both kinds.
 Models some of whose layers look back over a window only may keep these layers' keys and values in a second
 group of blocks with ids of its own, so that what no window reaches any more can be reused: ``block_table`` is
 then of the layers that see everything (`FULL`), and ``window_table`` of the others (`WINDOW`), with
-``NO_BLOCK`` where a block was given back.
+``NO_BLOCK`` where a block was given back. A cache has the group if it was asked for (``create_cache``)::
+
+    window of 6, blocks of 4, context_len 13, two new tokens: the first sees positions 8 to 13
+
+    position      0 1 2 3   4 5 6 7   8 9 . .   12 13 14 15
+    block_table  [   3    ,    7    ,    5    ,      2     ]
+    window_table [  -1    ,   -1    ,    0    ,      4     ]   needed from block (13 - 6 + 1) // 4 on
 
 A backend owns arrays and nothing else: which sequence owns which block, and how long it is, is said anew
 by every step. So a sequence is rewound by a smaller ``context_lens``, and a step that raises has changed
@@ -47,6 +53,9 @@ NO_BLOCK = -1
 
 FULL, WINDOW = 0, 1
 """Groups of cache blocks: of layers that see the whole sequence, and of layers that see a window."""
+
+WINDOW_STEP_TOKENS = 1024
+"""New tokens of a sequence in one step that a group of windows has room for beside the window itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +117,8 @@ class Capabilities:
         inputs: Names of optional entries of ``Step.inputs`` that are understood.
         batch_invariant: A sequence gets the same bits whatever else is in the step, however its prompt is cut into
             chunks, and wherever its blocks lie.
-        window: Layers that look back over fewer positions than all have blocks of their own, and this many
-            positions, the own one included, are the most that any of them sees. None: no such group.
+        window: Layers that look back over fewer positions than all can have blocks of their own (``create_cache``),
+            and this many positions, the own one included, are the most that any of them sees. None: no such group.
     """
 
     ragged: bool
@@ -130,8 +139,9 @@ class CacheGeometry:
     Attributes:
         num_blocks: Blocks of the layers that see the whole sequence, with ids from 0.
         block_size: Token positions of a block, of either group.
-        window_blocks: Blocks of the layers that see a window, with ids from 0; 0 without such a group.
-        block_bytes: Memory of one block, in bytes.
+        window_blocks: Blocks of the layers that see a window, with ids from 0; 0 without such a group, and then
+            steps have no ``window_table`` and one block holds all layers.
+        block_bytes: Memory of one block, in bytes; with a group of windows and no other layers, 0.
         window_block_bytes: Memory of one block of the window's layers, in bytes.
     """
 
@@ -186,7 +196,9 @@ class Step:
         copies: Block copies to do before anything else.
         inputs: Optional named inputs (embeddings, adapters); each backend lists the names it knows.
         want_hidden_states: Also return the last hidden states of the wanted rows.
-        window_table: int32 ``[seqs, max_blocks]`` of the layers that see a window; None without such a group.
+        window_table: int32 ``[seqs, max_blocks]`` of the layers that see a window; None without such a group. With
+            it, entries before block ``(context_len - window + 1) // block_size`` are not read and may be ``NO_BLOCK``;
+            every other one up to the last new token's is a block.
     """
 
     token_ids: Int64Array
@@ -282,8 +294,16 @@ class Backend(Protocol):
         """Width of the logits."""
         ...
 
-    def create_cache(self, *, num_seqs: int, num_tokens: int) -> KVCache:
+    def create_cache(self, *, num_seqs: int, num_tokens: int, window_group: bool = False) -> KVCache:
         """Allocate room for ``num_seqs`` sequences of up to ``num_tokens`` tokens each.
+
+        Args:
+            num_seqs: Sequences, at least 1.
+            num_tokens: Tokens of each, at least 1.
+            window_group: Keep what windowed layers need in blocks of their own, which callers give back as windows
+                move on: enough for ``num_seqs`` sequences that get up to `WINDOW_STEP_TOKENS` new tokens a step.
+                Where ``capabilities.window`` is None there are no such layers, and ``geometry.window_blocks`` is 0
+                all the same. False: blocks hold all layers, whatever their windows, and there is one table.
 
         Raises:
             BackendError: The memory cannot be had; the message has the size in bytes.

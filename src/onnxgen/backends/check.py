@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from onnxgen.backends.base import NO_BLOCK, CacheGeometry, Capabilities, Step
+from onnxgen.backends.base import FULL, NO_BLOCK, WINDOW, CacheGeometry, Capabilities, Step
 from onnxgen.errors import StepError, TokenIdError
 
 
@@ -41,6 +41,7 @@ def check_step(step: Step, *, geometry: CacheGeometry, capabilities: Capabilitie
     if rows and (rows[0] < 0 or rows[-1] >= tokens or any(b <= a for a, b in itertools.pairwise(rows))):
         raise StepError(f"logits_rows must increase within [0, {tokens}), got {rows}")
     _check_blocks(step, contexts, query_lens, geometry, capabilities)
+    _check_window(step, contexts, query_lens, geometry, capabilities)
     _check_copies(step, geometry, capabilities)
     unknown = set(step.inputs) - capabilities.inputs
     if unknown:
@@ -104,11 +105,51 @@ def _check_blocks(
                 raise StepError(f"block {block} would be written by sequences {owner[block]} and {i}")
 
 
+def _check_window(
+    step: Step,
+    contexts: list[int],
+    query_lens: list[int],
+    geometry: CacheGeometry,
+    capabilities: Capabilities,
+) -> None:
+    if step.window_table is None:
+        if geometry.window_blocks:
+            raise StepError("this cache has a group of windows: the step needs a window_table")
+        return
+    if not geometry.window_blocks or capabilities.window is None:
+        raise StepError("the step has a window_table, but this cache has no group of windows")
+    if step.window_table.ndim != 2 or step.window_table.shape[0] != step.num_seqs:
+        raise StepError(f"window_table must have {step.num_seqs} rows, got shape {step.window_table.shape}")
+    size, owner = geometry.block_size, dict[int, int]()
+    table: list[list[int]] = step.window_table.tolist()
+    for i, (context_len, query_len, row) in enumerate(zip(contexts, query_lens, table, strict=True)):
+        first = max(context_len - capabilities.window + 1, 0) // size
+        behind = -(-(context_len + query_len) // size)
+        needed = row[first:behind]
+        if len(needed) < behind - first or NO_BLOCK in needed:
+            raise StepError(
+                f"sequence {i} needs window blocks from number {first} to {behind - 1}, its table is {row}"
+            )
+        out_of_range = [b for b in needed if not 0 <= b < geometry.window_blocks]
+        if out_of_range:
+            raise StepError(
+                f"sequence {i} names window block {out_of_range[0]} of a pool of {geometry.window_blocks}"
+            )
+        for block in row[context_len // size : behind]:
+            if owner.setdefault(block, i) != i:
+                raise StepError(f"window block {block} would be written by sequences {owner[block]} and {i}")
+
+
 def _check_copies(step: Step, geometry: CacheGeometry, capabilities: Capabilities) -> None:
     if step.copies and not capabilities.copy_blocks:
         raise StepError("block copies were asked for, but this model's cache cannot be copied")
     for c in step.copies:
-        if not (0 <= c.source < geometry.num_blocks and 0 <= c.target < geometry.num_blocks):
-            raise StepError(f"copy {c.source} -> {c.target} leaves the pool of {geometry.num_blocks} blocks")
+        if c.group not in (FULL, WINDOW):
+            raise StepError(
+                f"copy {c.source} -> {c.target} is of group {c.group}; there are {FULL} and {WINDOW}"
+            )
+        count = geometry.num_blocks if c.group == FULL else geometry.window_blocks
+        if not (0 <= c.source < count and 0 <= c.target < count):
+            raise StepError(f"copy {c.source} -> {c.target} leaves the pool of {count} blocks")
         if not 0 <= c.num_tokens <= geometry.block_size:
             raise StepError(f"copy of {c.num_tokens} tokens does not fit a block of {geometry.block_size}")

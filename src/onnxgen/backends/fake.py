@@ -2,7 +2,8 @@
 
 Its cache holds token ids in blocks, and its logits are a deterministic function of the whole sequence as
 read back through the block table. So a mistake in block accounting above the seam (a wrong block, a
-missing copy, a length off by one) changes the answer or is refused, as it would with a real model.
+missing copy, a length off by one) changes the answer or is refused, as it would with a real model. With a
+group of windows the ids are kept twice, and both copies must agree within the window.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ import numpy.typing as npt
 
 from onnxgen.backends.base import (
     NO_BLOCK,
+    WINDOW_STEP_TOKENS,
     CacheGeometry,
     Capabilities,
     Float32Array,
+    Int32Array,
     Int64Array,
     KVCache,
     Step,
@@ -29,17 +32,22 @@ from onnxgen.backends.check import check_step
 from onnxgen.errors import BackendError, CapabilityError, StateError, StepError
 
 _NEVER_WRITTEN = -1
+_CONTRADICTION = -2
+"""What a sequence has where the groups of blocks hold different tokens: its answer is another then."""
 _SCRIPTED_LOGIT = 100.0
 
 
 class FakeCache:
-    """Blocks of token ids."""
+    """Blocks of token ids, of both groups."""
 
     def __init__(self, geometry: CacheGeometry, *, owner: FakeBackend) -> None:
         self._geometry = geometry
         self.owner = owner
         self.tokens: Int64Array | None = np.full(
             (geometry.num_blocks, geometry.block_size), _NEVER_WRITTEN, np.int64
+        )
+        self.window_tokens: Int64Array = np.full(
+            (geometry.window_blocks, geometry.block_size), _NEVER_WRITTEN, np.int64
         )
 
     @property
@@ -50,7 +58,7 @@ class FakeCache:
     @property
     def num_bytes(self) -> int:
         """Memory held by the pool, in bytes."""
-        return 0 if self.tokens is None else self.tokens.nbytes
+        return 0 if self.tokens is None else self.tokens.nbytes + self.window_tokens.nbytes
 
     def close(self) -> None:
         """Release the memory. Calling it twice is harmless."""
@@ -71,6 +79,7 @@ class FakeBackend:
         max_context: The longest sequence, in tokens.
         rewind: Whether ``context_lens`` may go back to any length. False acts like a recurrent model.
         hidden_size: Width of hidden states; None: the model gives none.
+        window: Positions that windowed layers see, if there are any: caches can then have a group for them.
         fail_steps: Numbers of the steps (0 is the first) that raise `BackendError` instead of answering,
             after scribbling over every position that the contract leaves to a failing step.
 
@@ -90,6 +99,7 @@ class FakeBackend:
         max_context: int = 1024,
         rewind: bool = True,
         hidden_size: int | None = None,
+        window: int | None = None,
         fail_steps: Collection[int] = (),
     ) -> None:
         self._vocab_size = vocab_size
@@ -107,6 +117,7 @@ class FakeBackend:
             copy_blocks=True,
             hidden_states=hidden_size is not None,
             max_context=max_context,
+            window=window,
         )
         self._lock = threading.Lock()
         self._closed = False
@@ -124,7 +135,7 @@ class FakeBackend:
         """Width of the logits."""
         return self._vocab_size
 
-    def create_cache(self, *, num_seqs: int, num_tokens: int) -> FakeCache:
+    def create_cache(self, *, num_seqs: int, num_tokens: int, window_group: bool = False) -> FakeCache:
         """Allocate room for ``num_seqs`` sequences of up to ``num_tokens`` tokens each.
 
         Raises:
@@ -138,7 +149,18 @@ class FakeBackend:
                 f"asked for sequences of {num_tokens} tokens; the context is {self._capabilities.max_context}"
             )
         block_size = self._block_size or num_tokens
-        return FakeCache(CacheGeometry(num_seqs * -(-num_tokens // block_size), block_size), owner=self)
+        blocks, window = -(-num_tokens // block_size), self._capabilities.window
+        few, block_bytes = 0, block_size * np.dtype(np.int64).itemsize
+        if window_group and window is not None:
+            few = min(blocks, -(-(window + WINDOW_STEP_TOKENS) // block_size) + 1)
+        geometry = CacheGeometry(
+            num_seqs * blocks,
+            block_size,
+            window_blocks=num_seqs * few,
+            block_bytes=block_bytes,
+            window_block_bytes=block_bytes if few else 0,
+        )
+        return FakeCache(geometry, owner=self)
 
     def execute(self, step: Step, cache: KVCache) -> StepOutput:
         """Run one step.
@@ -161,15 +183,18 @@ class FakeBackend:
             check_step(
                 step, geometry=cache.geometry, capabilities=self._capabilities, vocab_size=self._vocab_size
             )
-            tokens = cache.tokens.copy()
+            groups = (cache.tokens.copy(), cache.window_tokens.copy())
             for c in step.copies:
+                tokens = groups[c.group]
                 tokens[c.target, : c.num_tokens] = tokens[c.source, : c.num_tokens]
-            sequences = [self._extend(step, i, tokens) for i in range(step.num_seqs)]
+            sequences = [self._sequence(step, i, *groups) for i in range(step.num_seqs)]
             if number in self._fail_steps:
                 if self._capabilities.rewind:
-                    _scribble(step, cache.tokens)
+                    _scribble(step, step.block_table, cache.tokens)
+                    if step.window_table is not None:
+                        _scribble(step, step.window_table, cache.window_tokens)
                 raise BackendError(f"step {number} fails because the script says so")
-            cache.tokens[...] = tokens
+            cache.tokens[...], cache.window_tokens[...] = groups
             self.num_tokens += step.num_tokens
             return self._answer(step, sequences)
 
@@ -177,19 +202,29 @@ class FakeBackend:
         """Release the model. Calling it twice is harmless."""
         self._closed = True
 
-    def _extend(self, step: Step, i: int, tokens: Int64Array) -> Int64Array:
-        """Write the new tokens of sequence ``i`` and read the whole sequence back."""
+    def _sequence(self, step: Step, i: int, tokens: Int64Array, window_tokens: Int64Array) -> Int64Array:
+        """Write the new tokens of sequence ``i`` and read the whole sequence back, as all layers see it."""
+        sequence = self._extend(step, step.block_table, i, tokens)
+        if step.window_table is None or self._capabilities.window is None:
+            return sequence
+        first = max(int(step.context_lens[i]) - self._capabilities.window + 1, 0)
+        return _agreed(sequence, self._extend(step, step.window_table, i, window_tokens, first), first)
+
+    def _extend(
+        self, step: Step, table: Int32Array, i: int, tokens: Int64Array, first: int = 0
+    ) -> Int64Array:
+        """Write the new tokens of sequence ``i`` and read it back from position ``first`` on."""
         block_size = tokens.shape[1]
         context_len = int(step.context_lens[i])
         start, end = int(step.cu_seqlens[i]), int(step.cu_seqlens[i + 1])
-        blocks = step.block_table[i][step.block_table[i] != NO_BLOCK]
-        at = np.arange(context_len + end - start)
-        block, offset = blocks[at // block_size], at % block_size
-        past = tokens[block[:context_len], offset[:context_len]]
+        blocks = table[i][table[i] != NO_BLOCK]
+        at = np.arange(first, context_len + end - start)
+        block, offset = table[i][at // block_size], at % block_size
+        past = tokens[block[: context_len - first], offset[: context_len - first]]
         if (past == _NEVER_WRITTEN).any():
             hole = int(np.argmax(past == _NEVER_WRITTEN))
             raise StepError(
-                f"sequence {i} has context_len {context_len}, but position {hole} was never written in "
+                f"sequence {i} has context_len {context_len}, but position {first + hole} was never written in "
                 f"block {int(block[hole])}"
             )
         if not self._capabilities.rewind and context_len:
@@ -202,7 +237,7 @@ class FakeBackend:
                 )
         if not self._capabilities.rewind and not context_len:
             tokens[blocks] = _NEVER_WRITTEN
-        tokens[block[context_len:], offset[context_len:]] = step.token_ids[start:end]
+        tokens[block[context_len - first :], offset[context_len - first :]] = step.token_ids[start:end]
         return tokens[block, offset]
 
     def _answer(self, step: Step, sequences: list[Int64Array]) -> StepOutput:
@@ -237,9 +272,16 @@ def _noise(sequence: Int64Array, width: int, *, salt: int) -> Float32Array:
     return np.random.Generator(np.random.PCG64([seed, salt])).standard_normal(width, np.float32)
 
 
-def _scribble(step: Step, tokens: Int64Array) -> None:
+def _agreed(sequence: Int64Array, near: Int64Array, first: int) -> Int64Array:
+    """The sequence, with `_CONTRADICTION` where the window's tokens, from position ``first`` on, are others."""
+    agreed = sequence.copy()
+    agreed[first:][near != sequence[first:]] = _CONTRADICTION
+    return agreed
+
+
+def _scribble(step: Step, table: Int32Array, tokens: Int64Array) -> None:
     """Overwrite what a failing step may have touched: its sequences' positions from ``context_len`` on."""
     block_size = tokens.shape[1]
     for i, (context_len, query_len) in enumerate(zip(step.context_lens, step.query_lens, strict=True)):
         at = np.arange(context_len, context_len + query_len)
-        tokens[step.block_table[i][at // block_size], at % block_size] = 0
+        tokens[table[i][at // block_size], at % block_size] = 0

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from onnxgen.backends.base import (
+    WINDOW,
     BlockCopy,
     CacheGeometry,
     Capabilities,
@@ -65,3 +66,51 @@ def test_without_pages_a_sequence_has_one_block():
         check(pack_step([SequenceInput([1], 4, [3, 7])]), slots)
     with pytest.raises(StepError, match="cannot be copied"):
         check(pack_step([SequenceInput([1], 1, [3])], copies=[BlockCopy(0, 1, 1)]), slots)
+
+
+WINDOWED = dataclasses.replace(PAGED, window=6)
+TWO_GROUPS = dataclasses.replace(GEOMETRY, window_blocks=5)
+
+
+def check_windowed(step, geometry=TWO_GROUPS):
+    check_step(step, geometry=geometry, capabilities=WINDOWED, vocab_size=10)
+
+
+def test_window_blocks_that_no_window_reaches_may_be_missing():
+    for context, given_back in ((8, 0), (9, 1), (12, 1), (13, 2)):  # the first position seen is context - 5
+        blocks, window_blocks = [0, 1, 2, 3], [0, 1, 2, 3]
+        window_blocks[:given_back] = [-1] * given_back
+        step = pack_step([SequenceInput([1], context, blocks, window_blocks=window_blocks)])
+        check_windowed(step)
+        window_blocks[given_back] = -1
+        step = pack_step([SequenceInput([1], context, blocks, window_blocks=window_blocks)])
+        with pytest.raises(
+            StepError, match=f"needs window blocks from number {given_back} to {context // 4}"
+        ):
+            check_windowed(step)
+
+
+def test_window_tables_that_do_not_fit_the_cache_are_refused():
+    parts = [
+        SequenceInput([1, 2], 3, [0, 1], window_blocks=[4, 3]),
+        SequenceInput([4], 2, [2], window_blocks=[0]),
+    ]
+    step = pack_step(parts)
+    check_windowed(step)
+    with pytest.raises(StepError, match="no group of windows"):
+        check_windowed(step, GEOMETRY)
+    for change, message in (
+        ({"window_table": None}, "needs a window_table"),
+        ({"window_table": np.zeros(2, np.int32)}, "must have 2 rows"),
+        ({"window_table": np.array([[4, 5], [0, -1]], np.int32)}, "window block 5 of a pool of 5"),
+        (
+            {"window_table": np.array([[4, 3], [3, -1]], np.int32)},
+            "block 3 would be written by sequences 0 and 1",
+        ),
+        ({"window_table": np.array([[4], [0]], np.int32)}, "needs window blocks from number 0 to 1"),
+        ({"copies": (BlockCopy(0, 5, 1, group=WINDOW),)}, "leaves the pool of 5"),
+        ({"copies": (BlockCopy(0, 1, 1, group=2),)}, "of group 2"),
+    ):
+        with pytest.raises(StepError, match=message):
+            check_windowed(dataclasses.replace(step, **change))
+    check_windowed(dataclasses.replace(step, copies=(BlockCopy(4, 0, 4, group=WINDOW), BlockCopy(7, 6, 4))))

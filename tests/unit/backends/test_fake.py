@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from onnxgen.backends.base import BlockCopy, SequenceInput, pack_step
+from onnxgen.backends.base import WINDOW_STEP_TOKENS, BlockCopy, SequenceInput, pack_step
 from onnxgen.backends.fake import FakeBackend
 from onnxgen.errors import BackendError, CapabilityError, StateError, StepError, TokenIdError
 
@@ -110,3 +110,24 @@ def test_misuse_is_refused():
     backend.close()
     with pytest.raises(StateError, match="backend was closed"):
         backend.create_cache(num_seqs=1, num_tokens=4)
+
+
+def test_a_group_of_windows_gives_the_same_answers_and_notices_what_is_wrong():
+    backend = FakeBackend(block_size=4, window=6, max_context=4096)
+    cache = backend.create_cache(num_seqs=1, num_tokens=2048, window_group=True)
+    assert cache.geometry.window_blocks == -(-(6 + WINDOW_STEP_TOKENS) // 4) + 1
+    plain = backend.create_cache(num_seqs=1, num_tokens=2048)
+    assert plain.geometry.window_blocks == 0
+    tokens = np.random.default_rng(3).integers(0, 32, 30).tolist()
+    for at, token in enumerate(tokens):
+        number, first = at // 4, max(at - 5, 0) // 4
+        window_blocks = [-1] * first + [n % 3 for n in range(first, number + 1)]  # three blocks take turns
+        part = SequenceInput([token], at, list(range(number + 1)), window_blocks=window_blocks)
+        (row,) = backend.execute(pack_step([part]), cache).logits
+        np.testing.assert_array_equal(row, backend.logits_after(tokens[: at + 1]))
+    wrong = SequenceInput([1], 30, list(range(8)), window_blocks=[-1] * 6 + [1, 1])
+    (row,) = backend.execute(pack_step([wrong]), cache).logits
+    assert not np.array_equal(row, backend.logits_after([*tokens, 1]))
+    empty = SequenceInput([1], 30, list(range(8)), window_blocks=[-1] * 6 + [3, 1])
+    with pytest.raises(StepError, match="never written"):
+        backend.execute(pack_step([empty]), cache)

@@ -77,7 +77,7 @@ class NativeBackend:
         """Width of the logits."""
         return self._vocab_size
 
-    def create_cache(self, *, num_seqs: int, num_tokens: int) -> NativeCache:
+    def create_cache(self, *, num_seqs: int, num_tokens: int, window_group: bool = False) -> NativeCache:
         """Allocate room for ``num_seqs`` sequences of up to ``num_tokens`` tokens each.
 
         Raises:

@@ -89,8 +89,10 @@ class OrtBackend:
         """Width of the logits."""
         return self._vocab_size
 
-    def create_cache(self, *, num_seqs: int, num_tokens: int) -> KVCache:
+    def create_cache(self, *, num_seqs: int, num_tokens: int, window_group: bool = False) -> KVCache:
         """Allocate room for ``num_seqs`` sequences of up to ``num_tokens`` tokens each.
+
+        There is no group of windows, whether it is asked for or not: the graph keeps what it keeps.
 
         Raises:
             BackendError: The memory cannot be had; the message has both sizes.

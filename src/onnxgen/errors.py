@@ -19,6 +19,7 @@
     │   ├── StepError            a step breaks the contract between engine and backend
     │   ├── KernelError          a node of a graph failed while it was compiled or ran
     │   └── MachineCodeError     compiled code of a kernel is damaged
+    ├── LogitsProcessorError     a request's own logits processor failed, or left no token to choose
     ├── FeedError                inputs or output names of a run do not fit the model
     ├── RunCancelledError        a run was told to stop
     ├── TokenIdError             a token id is outside the vocabulary
@@ -106,6 +107,10 @@ class KernelError(BackendError):
 
 class MachineCodeError(BackendError, ValueError):
     """Compiled code of a kernel is damaged, or not what its name says."""
+
+
+class LogitsProcessorError(OnnxgenError, RuntimeError):
+    """A logits processor that came with a request raised, returned something, or left no token to choose."""
 
 
 class FeedError(OnnxgenError, ValueError):

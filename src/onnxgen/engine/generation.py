@@ -69,7 +69,11 @@ class Generation:
         self._batch = batch
         self._requests = tuple(requests)
         self._eos_ids = frozenset(eos_ids)
-        self._sampler = Sampler([r.sampling for r in requests], eos_ids=sorted(self._eos_ids))
+        self._sampler = Sampler(
+            [r.sampling for r in requests],
+            eos_ids=sorted(self._eos_ids),
+            prompt_tokens=[len(r.prompt) for r in requests],
+        )
         self._produced = [0] * len(requests)
         self._active = list(range(len(requests)))
         for index, request in enumerate(requests):

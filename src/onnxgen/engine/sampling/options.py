@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from onnxgen.engine.sampling.draw import fresh_seed
 from onnxgen.errors import OptionError
 
 MAX_SEED = 2**64 - 1
@@ -22,16 +23,22 @@ class SamplingOptions:
             off, 0 keeps the best token.
         repetition_penalty: Logits of tokens that the sequence already holds (prompt included) are divided by
             this if positive and multiplied if negative, once per distinct token; 1 is off.
+        presence_penalty: Taken from the logits of tokens that were generated (the prompt does not count),
+            -2 to 2; 0 is off.
+        frequency_penalty: Likewise, once for each time a token was generated.
         no_repeat_ngram_size: No run of this many tokens may occur twice; 0 is off.
         min_length: No end-of-sequence token before the sequence holds this many tokens, prompt included.
-        seed: The random stream, 0 to 2**64 - 1. None draws fresh entropy for every sequence.
-        stream: Separates sequences that share a seed (the second answer to a prompt, the rows of a batch).
+        seed: The random numbers, 0 to 2**64 - 1. None draws fresh entropy for every sequence.
+        stream: Separates sequences that share a seed (the second answer to a prompt, the rows of a batch);
+            0 to 2**64 - 1.
     """
 
     temperature: float = 0.0
     top_k: int = 0
     top_p: float = 1.0
     repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
     no_repeat_ngram_size: int = 0
     min_length: int = 0
     seed: int | None = None
@@ -50,17 +57,43 @@ class SamplingOptions:
             if field.name == "repetition_penalty":
                 check_repetition_penalty(value)
             elif field.name in _FLOATS:
-                check_number(field.name, value, low=0.0, high=_FLOATS[field.name])
+                low, high = _FLOATS[field.name]
+                check_number(field.name, value, low=low, high=high)
             else:
-                check_integer(field.name, value, low=0, high=MAX_SEED if field.name == "seed" else None)
+                check_integer(field.name, value, low=0, high=MAX_SEED if field.name in _WORDS else None)
 
     @property
     def greedy(self) -> bool:
         """Whether the best token is taken, so that nothing is drawn."""
         return self.temperature == 0 or self.top_k == 1 or self.top_p == 0
 
+    @property
+    def looks_back(self) -> bool:
+        """Whether the tokens so far change the logits."""
+        return bool(
+            self.repetition_penalty != 1
+            or self.presence_penalty
+            or self.frequency_penalty
+            or self.no_repeat_ngram_size
+        )
 
-_FLOATS = {"temperature": math.inf, "top_p": 1.0}
+    def with_seed(self) -> SamplingOptions:
+        """These options with a seed: their own, or fresh entropy. Called once for a sequence's life."""
+        return self if self.seed is not None else replace(self, seed=fresh_seed())
+
+    def for_samples(self, count: int) -> list[SamplingOptions]:
+        """Options of several answers to one prompt: one seed, a stream for each."""
+        seeded = self.with_seed()
+        return [replace(seeded, stream=(self.stream + i) & MAX_SEED) for i in range(count)]
+
+
+_FLOATS = {
+    "temperature": (0.0, math.inf),
+    "top_p": (0.0, 1.0),
+    "presence_penalty": (-2.0, 2.0),
+    "frequency_penalty": (-2.0, 2.0),
+}
+_WORDS = ("seed", "stream")
 
 
 def check_number(name: str, value: object, *, low: float, high: float) -> float:

@@ -36,9 +36,22 @@ def penalize_repetition(row: Row, history: TokenArray, penalty: float) -> None:
         row[seen] = np.where(values < 0, values * np.float32(penalty), values / np.float32(penalty))
 
 
+def penalize_answer(row: Row, answer: TokenArray, *, presence: float, frequency: float) -> None:
+    """Take from the logits of tokens in ``answer``, in place, as OpenAI's API defines it.
+
+    Args:
+        row: Logits, float32 ``[vocab]``.
+        answer: Token ids that were generated; the prompt is not part of it.
+        presence: Taken once for each distinct token.
+        frequency: Taken for each occurrence.
+    """
+    tokens, counts = np.unique(answer, return_counts=True)
+    row[tokens] -= (presence + frequency * counts).astype(np.float32)
+
+
 def ban_eos(row: Row, eos_ids: Sequence[int]) -> None:
     """Ban all end-of-sequence tokens in ``row`` ``[vocab]``, in place."""
-    row[list(eos_ids)] = BANNED
+    _ban(row, np.array(eos_ids, np.int64))
 
 
 def ban_repeated_ngrams(row: Row, history: TokenArray, size: int) -> None:
@@ -51,4 +64,9 @@ def ban_repeated_ngrams(row: Row, history: TokenArray, size: int) -> None:
     runs = np.lib.stride_tricks.sliding_window_view(history, size)  # [positions, size]
     last = history[len(history) - size + 1 :]  # [size - 1]
     repeats = (runs[:, :-1] == last).all(axis=1)
-    row[runs[repeats, -1]] = BANNED
+    _ban(row, runs[repeats, -1])
+
+
+def _ban(row: Row, tokens: TokenArray) -> None:
+    # what a grammar forbade stays below what is only banned
+    row[tokens] = np.minimum(row[tokens], BANNED)

@@ -1,0 +1,165 @@
+"""`RowSampler`: rows of logits in, a token or an error for each, whoever is in the step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from onnxgen.engine.sampling.candidates import candidates
+from onnxgen.engine.sampling.draw import pick, uniform
+from onnxgen.engine.sampling.options import SamplingOptions
+from onnxgen.engine.sampling.processors import (
+    Row,
+    TokenArray,
+    ban_eos,
+    ban_repeated_ngrams,
+    penalize_answer,
+    penalize_repetition,
+)
+from onnxgen.errors import BackendError, LogitsProcessorError, OnnxgenError
+from onnxgen.foundations.reused_arrays import ReusedArrays
+
+
+class LogitsProcessor(Protocol):
+    """Changes a sequence's logits before a token is chosen: a grammar, a bias, a watermark."""
+
+    def __call__(self, history: TokenArray, row: Row, /) -> None:
+        """Change ``row`` in place.
+
+        Args:
+            history: Token ids of the sequence, prompt included; to be read only, and valid during the call.
+            row: Its logits, float32 ``[vocab]``, after penalties and before bans. ``-inf`` forbids a token.
+        """
+        ...
+
+
+class SampledRow(Protocol):
+    """What choosing a token needs to know of a sequence."""
+
+    @property
+    def options(self) -> SamplingOptions:
+        """How the token is chosen; has a seed."""
+        ...
+
+    @property
+    def processors(self) -> Sequence[LogitsProcessor]:
+        """Called in order; usually none."""
+        ...
+
+    @property
+    def num_tokens(self) -> int:
+        """Length of the sequence, prompt included."""
+        ...
+
+    @property
+    def num_new_tokens(self) -> int:
+        """How many of them were generated."""
+        ...
+
+    @property
+    def history(self) -> TokenArray:
+        """Token ids ``[num_tokens]``; only asked for when an option or a processor looks at them."""
+        ...
+
+
+class RowSampler:
+    """Chooses the next tokens of sequences that come and go.
+
+    A row's token depends on that row's logits, history and options only: never on its neighbours. For one
+    thread at a time.
+
+    Args:
+        eos_ids: The tokens that ``min_length`` bans.
+    """
+
+    def __init__(self, *, eos_ids: Sequence[int]) -> None:
+        self._eos_ids = tuple(eos_ids)
+        self._changed = ReusedArrays()
+
+    def choose(self, logits: npt.NDArray[np.float32], rows: Sequence[SampledRow]) -> list[int | OnnxgenError]:
+        """The next token of each sequence, or why it has none.
+
+        Args:
+            logits: float32 ``[rows, vocab]``; not changed.
+            rows: Whose they are ``[rows]``.
+
+        Returns:
+            In place of a token `LogitsProcessorError` where a processor failed, and `BackendError` where the
+            row has no finite maximum (a NaN came out of the model).
+        """
+        return [self._choose(own, row) for own, row in zip(logits, rows, strict=True)]
+
+    def _choose(self, logits: Row, row: SampledRow) -> int | OnnxgenError:
+        try:
+            logits = self._process(logits, row)
+        except LogitsProcessorError as error:
+            return error
+        best = int(logits.argmax())  # the first maximum, or the first NaN
+        if not math.isfinite(logits[best]):
+            return _no_choice(float(logits[best]), best, row)
+        options = row.options
+        if options.greedy:
+            return best
+        ids, weights = candidates(
+            logits, temperature=options.temperature, top_k=options.top_k, top_p=options.top_p
+        )
+        assert options.seed is not None
+        return pick(ids, weights, uniform(options.seed, options.stream, row.num_tokens))
+
+    def _process(self, logits: Row, row: SampledRow) -> Row:
+        """The logits with all changes made; themselves if there are none."""
+        options = row.options
+        early = row.num_tokens < options.min_length
+        if not (early or options.looks_back or row.processors):
+            return logits
+        changed = self._changed.take(logits.shape)
+        changed[...] = logits
+        if options.repetition_penalty != 1:
+            penalize_repetition(changed, row.history, options.repetition_penalty)
+        if options.presence_penalty or options.frequency_penalty:
+            penalize_answer(
+                changed,
+                row.history[row.num_tokens - row.num_new_tokens :],
+                presence=options.presence_penalty,
+                frequency=options.frequency_penalty,
+            )
+        for processor in row.processors:
+            _call(processor, row.history, changed)
+        # bans last, so that nothing lifts a banned token again
+        if early:
+            ban_eos(changed, self._eos_ids)
+        if options.no_repeat_ngram_size:
+            ban_repeated_ngrams(changed, row.history, options.no_repeat_ngram_size)
+        return changed
+
+
+def _call(processor: LogitsProcessor, history: TokenArray, logits: Row) -> None:
+    history = history.view()
+    history.flags.writeable = False
+    try:
+        returned: object = processor(history, logits)
+    except Exception as cause:
+        raise LogitsProcessorError(
+            f"logits processor {processor!r} raised {type(cause).__name__} after {len(history)} tokens: {cause}"
+        ) from cause
+    if returned is not None:
+        raise LogitsProcessorError(
+            f"logits processor {processor!r} returned {type(returned).__name__}; it must change the row that it is "
+            "given in place and return None"
+        )
+
+
+def _no_choice(best: float, token: int, row: SampledRow) -> OnnxgenError:
+    if row.processors:
+        return LogitsProcessorError(
+            f"the best logit is {best} (token {token}) after {row.num_tokens} tokens; a logits processor left no "
+            f"token to choose, or the model is numerically broken on this backend: {list(row.processors)!r:.200}"
+        )
+    return BackendError(
+        f"the model returned {best} as the best logit (token {token}) after {row.num_tokens} tokens; "
+        "it is numerically broken on this backend"
+    )

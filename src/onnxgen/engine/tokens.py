@@ -23,6 +23,10 @@ class TokenBuffer:
     def __len__(self) -> int:
         return self._length
 
+    def __getitem__(self, at: slice, /) -> list[int]:
+        """Some of the ids, in order."""
+        return self._data[: self._length][at].tolist()
+
     @property
     def last(self) -> int:
         """The last id; there must be one."""

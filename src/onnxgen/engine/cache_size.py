@@ -1,0 +1,74 @@
+"""How large a cache an engine makes: by tokens, by memory, or by what the machine has."""
+
+from __future__ import annotations
+
+import logging
+
+from onnxgen.backends.base import Backend, KVCache
+from onnxgen.engine.config import EngineConfig
+from onnxgen.errors import BackendError
+from onnxgen.foundations.cpuinfo import detect_memory
+
+_log = logging.getLogger(__name__)
+
+_MIB = 1 << 20
+_PROBE_TOKENS = 256
+_SHARE_OF_MEMORY = 4
+_FALLBACK_BYTES = 1 << 30
+
+
+def make_cache(backend: Backend, config: EngineConfig, *, max_seq_tokens: int) -> KVCache:
+    """A cache as large as the configuration asks for.
+
+    Without a size in the configuration, a cache that the backend refuses is tried at half the size, down to one
+    sequence.
+
+    Args:
+        backend: Makes it.
+        config: What was asked for.
+        max_seq_tokens: The longest sequence.
+
+    Raises:
+        BackendError: The memory cannot be had; the message has both sizes.
+    """
+    asked = config.cache_mb is not None or config.cache_tokens is not None
+    num_tokens = _wanted_tokens(backend, config, max_seq_tokens=max_seq_tokens)
+    while True:
+        try:
+            return _cache_of(backend, config, num_tokens, max_seq_tokens=max_seq_tokens)
+        except BackendError as error:
+            if asked or num_tokens <= max_seq_tokens:
+                raise
+            _log.info("a cache of %d tokens was refused (%s), trying half of it", num_tokens, error)
+            num_tokens = max(num_tokens // 2, max_seq_tokens)
+
+
+def _cache_of(backend: Backend, config: EngineConfig, num_tokens: int, *, max_seq_tokens: int) -> KVCache:
+    max_seqs = config.scheduler.max_seqs
+    if not backend.capabilities.paged:
+        return backend.create_cache(num_seqs=max(num_tokens // max_seq_tokens, 1), num_tokens=max_seq_tokens)
+    each = min(-(-num_tokens // max_seqs), max_seq_tokens)
+    return backend.create_cache(
+        num_seqs=-(-num_tokens // each),
+        num_tokens=each,
+        window_group=backend.capabilities.window is not None,
+    )
+
+
+def _wanted_tokens(backend: Backend, config: EngineConfig, *, max_seq_tokens: int) -> int:
+    if config.cache_tokens is not None:
+        return config.cache_tokens
+    most = config.scheduler.max_seqs * max_seq_tokens
+    if config.cache_mb is not None:
+        return max(config.cache_mb * _MIB // _token_bytes(backend, max_seq_tokens), 1)
+    available = detect_memory().available_bytes or _FALLBACK_BYTES * _SHARE_OF_MEMORY
+    return min(max(available // _SHARE_OF_MEMORY // _token_bytes(backend, max_seq_tokens), 1), most)
+
+
+def _token_bytes(backend: Backend, max_seq_tokens: int) -> int:
+    """Memory of one position of one sequence, found by making a small cache."""
+    probe = backend.create_cache(num_seqs=1, num_tokens=min(_PROBE_TOKENS, max_seq_tokens))
+    positions = probe.geometry.num_blocks * probe.geometry.block_size
+    size = max(probe.num_bytes // positions, 1)
+    probe.close()
+    return size

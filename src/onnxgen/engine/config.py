@@ -1,0 +1,63 @@
+"""`EngineConfig`: everything that configures an engine, whatever the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from onnxgen.errors import ConfigError
+from onnxgen.scheduler.config import SchedulerConfig
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """Everything that configures an engine.
+
+    Attributes:
+        scheduler: Budgets of a step, policy and preemption. Can be changed while the engine runs.
+        max_seq_tokens: The longest sequence, prompt and answer together; None is the model's context.
+        cache_mb: Memory for keys and values in MiB; None takes what ``cache_tokens`` says, and without that a
+            quarter of the memory that is available, or what ``max_seqs`` sequences can fill if that is less.
+        cache_tokens: The same in token positions; not together with ``cache_mb``.
+        prefix_reuse: What finished and running sequences have computed is used again by those that begin alike.
+        host_tier_mb: Memory for blocks that leave the cache (swapped sequences, evicted prefixes), in MiB.
+        disk_tier_mb: Room for such blocks in a folder, in MiB, once ``host_tier_mb`` is full.
+        disk_tier_dir: The folder; needed with ``disk_tier_mb``.
+        strict: The same tokens alone and in a crowd on backends too whose results depend on what else is in a step:
+            sequences then take part one by one and prompts are cut at fixed places, which is slow. Changes nothing
+            on a backend that is batch invariant.
+        trace: A file for the protocol trace, see `onnxgen.engine.trace`; None: none is written.
+    """
+
+    scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
+    max_seq_tokens: int | None = None
+    cache_mb: int | None = None
+    cache_tokens: int | None = None
+    prefix_reuse: bool = True
+    host_tier_mb: int = 0
+    disk_tier_mb: int = 0
+    disk_tier_dir: Path | None = None
+    strict: bool = False
+    trace: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Check ranges and combinations.
+
+        Raises:
+            ConfigError: Naming the field, its value and the range.
+        """
+        for name in ("max_seq_tokens", "cache_mb", "cache_tokens"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} must be at least 1, got {value}")
+        for name in ("host_tier_mb", "disk_tier_mb"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must be at least 0, got {getattr(self, name)}")
+        if self.cache_mb is not None and self.cache_tokens is not None:
+            raise ConfigError(
+                f"cache_mb={self.cache_mb} and cache_tokens={self.cache_tokens} both size the cache; give one of them"
+            )
+        if self.disk_tier_mb and self.disk_tier_dir is None:
+            raise ConfigError(
+                f"disk_tier_mb={self.disk_tier_mb} needs disk_tier_dir, the folder for the blocks"
+            )

@@ -1,0 +1,352 @@
+"""`EngineCore`: many requests on one model, one step at a time.
+
+What a step does, and where::
+
+    plan      who takes part, with how many tokens, and which blocks they write     scheduler, kvcache
+    execute   one ragged step of the backend; committed, or rolled back             execution
+    choose    one token for every sequence whose end was reached                    sampling
+    settle    append it, or end the sample; tell                                    register
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from onnxgen.backends.base import Backend
+from onnxgen.engine.cache_size import make_cache
+from onnxgen.engine.config import EngineConfig
+from onnxgen.engine.events import EngineEvent, FinishReason
+from onnxgen.engine.execution import Executed, Executor
+from onnxgen.engine.pool_shape import shape_of
+from onnxgen.engine.register import Register
+from onnxgen.engine.request import EngineRequest, longest, prompt_ids
+from onnxgen.engine.sample import Sample, SampleState
+from onnxgen.engine.sampling.draw import fresh_seed
+from onnxgen.engine.sampling.rows import RowSampler
+from onnxgen.engine.stats import EngineStats, StepStats
+from onnxgen.engine.tally import Tally
+from onnxgen.engine.tokens import TokenBuffer
+from onnxgen.engine.tracing import open_trace, trace_fork, trace_plan, trace_usage
+from onnxgen.engine.tracked import Tracked
+from onnxgen.errors import OnnxgenError, StateError
+from onnxgen.kvcache.manager import CacheManager
+from onnxgen.scheduler.config import SchedulerConfig
+from onnxgen.scheduler.costs import PreemptionCosts
+from onnxgen.scheduler.job import Job
+from onnxgen.scheduler.plan import StepPlan
+from onnxgen.scheduler.scheduler import Scheduler
+
+Chosen = tuple[Sample, Job, "int | OnnxgenError"]
+
+
+class EngineCore:
+    """Many requests on one model.
+
+    One thread owns an engine: the first that calls it, until it says `hand_over`.
+
+    Args:
+        backend: Executes the steps; stays the caller's.
+        config: Budgets, cache, policy.
+        eos_ids: Tokens that end an answer.
+        context_length: The longest sequence that the model is made for, in tokens; None: what the backend takes.
+        rope_switch_length: See `DecoderModel.rope_switch_length`.
+        clock: Seconds from any beginning, for deadlines.
+
+    Raises:
+        BackendError: The cache cannot be had.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        config: EngineConfig | None = None,
+        *,
+        eos_ids: Collection[int] = (),
+        context_length: int | None = None,
+        rope_switch_length: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        config = config or EngineConfig()
+        able = backend.capabilities
+        limits = (context_length, able.max_context, config.max_seq_tokens)
+        self._limit = min(n for n in limits if n is not None)
+        self._vocab_size = backend.vocab_size
+        self._eos_ids = frozenset(eos_ids)
+        self._switch = rope_switch_length
+        self._clock = clock
+        self._strict = config.strict and not able.batch_invariant
+        chunk = config.scheduler.chunk_tokens
+        self._kv = make_cache(backend, config, max_seq_tokens=self._limit)
+        self._blocks = CacheManager(
+            shape_of(self._kv.geometry, able, snapshot_tokens=chunk),
+            prefix_reuse=config.prefix_reuse,
+            align_reuse=chunk if self._strict else 1,
+        )
+        self._trace = open_trace(config, self._kv.geometry, able)
+        self._scheduler = Scheduler(self._scheduling(config.scheduler), self._blocks, costs=PreemptionCosts())
+        self._executor = Executor(backend, self._kv, trace=self._trace)
+        self._sampler = RowSampler(eos_ids=sorted(self._eos_ids))
+        self._register = Register(self._scheduler, trace=self._trace)
+        self._job_ids, self._request_ids = itertools.count(), itertools.count()
+        self._tally = Tally()
+        self._owner: int | None = None
+        self._closed = False
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `step` has something to do or to tell."""
+        return self._register.num_samples > 0 or self._register.has_untold
+
+    @property
+    def max_seq_tokens(self) -> int:
+        """The longest sequence, prompt and answer together."""
+        return min(self._limit, self._blocks.capacity_tokens)
+
+    @property
+    def last_step(self) -> StepStats | None:
+        """The last step that was executed."""
+        return self._tally.last_step
+
+    def submit(self, request: EngineRequest) -> int:
+        """Ask for answers; events with the returned number come from `step`.
+
+        Raises:
+            TokenIdError: A token id is outside the vocabulary.
+            ContextLengthError: Prompt and answer do not fit the longest sequence.
+            AdmissionError: They can never fit the cache, or too many requests wait already.
+            StateError: The engine is closed, or another thread owns it.
+        """
+        self._own()
+        prompt = prompt_ids(request, vocab_size=self._vocab_size)
+        max_tokens = longest(request, context_length=self._limit)
+        options = request.sampling
+        tracked = Tracked(
+            next(self._request_ids),
+            request,
+            options=options if options.seed is not None else replace(options, seed=fresh_seed()),
+            deadline=None if request.deadline_s is None else self._clock() + request.deadline_s,
+        )
+        tokens = TokenBuffer()
+        tokens.extend(prompt)
+        job = Job(
+            id=next(self._job_ids),
+            tokens=tokens,
+            max_tokens=max_tokens,
+            priority=request.priority,
+            tenant=request.tenant,
+            width=request.n,
+            allow_cap=request.allow_cap or request.max_new_tokens is None,
+        )
+        self._set_rotary_side(job, request)
+        self._scheduler.add(job)
+        self._register.add(tracked, tracked.first_sample(tokens), job)
+        if self._trace is not None:
+            self._trace.submit(tracked.id, job.id, prompt, samples=request.n, extra=job.extra)
+        return tracked.id
+
+    def cancel(
+        self, request_id: int, *, index: int | None = None, reason: FinishReason = "cancelled"
+    ) -> bool:
+        """End a request, or one of its samples, now; its last event comes with the next `step`.
+
+        Args:
+            request_id: Which request.
+            index: Which of its samples; None: all.
+            reason: What the last event says, ``stop`` where the caller found a stop text.
+
+        Returns:
+            False if there is no such request or sample, or it has ended.
+        """
+        self._own()
+        tracked = self._register.request(request_id)
+        ending = [i for i in tracked.open if index is None or i == index] if tracked else []
+        for i in ending:
+            assert tracked is not None
+            self._register.end_index(tracked, i, reason)
+        return bool(ending)
+
+    def step(self) -> list[EngineEvent]:
+        """Do one step; returns what it has to say, and what was left to say before it.
+
+        Raises:
+            StateError: The engine is closed, or another thread owns it.
+        """
+        self._own()
+        self._expire()
+        started = time.perf_counter()
+        plan = self._scheduler.plan()
+        if plan is None:
+            assert not self._register.num_samples, "sequences wait, and none of them can run"
+            return self._register.take_untold()
+        self._note(plan)
+        planned = time.perf_counter()
+        executed = self._executor.run(plan)
+        executed_at = time.perf_counter()
+        self._scheduler.done(plan)
+        chosen = self._choose(executed)
+        chosen_at = time.perf_counter()
+        self._settle(executed, chosen)
+        self._tally.add(
+            plan,
+            executed,
+            generated=len(chosen),
+            waiting=self._scheduler.num_waiting,
+            plan_s=planned - started,
+            sample_s=chosen_at - executed_at,
+            total_s=time.perf_counter() - started,
+        )
+        return self._register.take_untold()
+
+    def reconfigure(self, config: SchedulerConfig) -> None:
+        """Change budgets and policy; sequences over the new budgets give way in the next steps."""
+        self._own()
+        self._scheduler.reconfigure(self._scheduling(config))
+        if self._trace is not None:
+            self._trace.budgets(
+                max_seqs=config.max_seqs,
+                max_step_tokens=config.max_step_tokens,
+                chunk_tokens=config.chunk_tokens,
+            )
+
+    def forget_prefixes(self) -> None:
+        """Let go of everything that is kept for sequences that may come."""
+        self._own()
+        self._blocks.forget_prefixes()
+
+    def stats(self) -> EngineStats:
+        """Everything since the engine was made."""
+        return self._tally.stats(
+            submitted=self._register.submitted,
+            finished=dict(self._register.finished),
+            waiting=self._scheduler.num_waiting,
+            running=self._scheduler.num_running,
+            cache=self._blocks.usage(),
+        )
+
+    def hand_over(self) -> None:
+        """Let another thread own the engine: the next that calls it."""
+        self._own()
+        self._owner = None
+
+    def check_integrity(self) -> None:
+        """Check that scheduler, blocks and samples agree; for tests."""
+        self._scheduler.check_integrity()
+        self._blocks.check_integrity()
+        self._register.check_integrity()
+
+    def close(self) -> None:
+        """Drop all requests and release the cache. Calling it twice is harmless."""
+        if self._closed:
+            return
+        self._own()
+        self._register.drop_all()
+        self._closed = True
+        if self._trace is not None:
+            trace_usage(self._trace, self._blocks.usage())
+            self._trace.close()
+        self._kv.close()
+
+    def _own(self) -> None:
+        if self._closed:
+            raise StateError("this engine was closed; make a new one")
+        thread = threading.get_ident()
+        if self._owner is None:
+            self._owner = thread
+        elif self._owner != thread:
+            raise StateError(
+                "this engine belongs to the thread that called it first; call it from there, or let that thread "
+                "say hand_over()"
+            )
+
+    def _scheduling(self, config: SchedulerConfig) -> SchedulerConfig:
+        return replace(config, solo=True) if self._strict else config
+
+    def _expire(self) -> None:
+        for tracked in self._register.expired(self._clock()):
+            for index in list(tracked.open):
+                self._register.end_index(tracked, index, "deadline")
+
+    def _note(self, plan: StepPlan) -> None:
+        """Take over what planning did to samples."""
+        for job, mode in plan.preempted:
+            sample = self._register.sample(job.id)
+            sample.advance(SampleState.SWAPPED if mode == "swap" else SampleState.PREEMPTED)
+        for job in plan.resumed:
+            self._register.sample(job.id).advance(SampleState.PREFILL)
+        for job, cached_tokens in plan.admitted:
+            sample = self._register.sample(job.id)
+            sample.advance(SampleState.PREFILL)
+            sample.cached_tokens = cached_tokens
+        if self._trace is not None:
+            trace_plan(self._trace, plan, self._blocks)
+
+    def _choose(self, executed: Executed) -> list[Chosen]:
+        """A token, or what prevented one, for every sample whose sequence reached its end."""
+        owners: list[tuple[Sample, Job]] = []
+        rows: list[int] = []
+        for row, part in enumerate(executed.finished):
+            sample = self._register.sample(part.job.id)
+            own = [(sample, part.job), *self._fork(sample, part.job)]
+            owners += own
+            rows += [row] * len(own)
+        if not owners:
+            return []
+        logits = executed.logits if len(rows) == len(executed.finished) else executed.logits[rows]
+        tokens = self._sampler.choose(logits, [sample for sample, _ in owners])
+        return [(sample, job, token) for (sample, job), token in zip(owners, tokens, strict=True)]
+
+    def _fork(self, sample: Sample, job: Job) -> Sequence[tuple[Sample, Job]]:
+        """The other samples of a request whose prompt has just been computed."""
+        tracked = self._register.tracked(sample)
+        if not tracked.unforked:
+            return ()
+        forks: list[tuple[Sample, Job]] = []
+        for child in tracked.fork(sample):
+            fork = replace(job, id=next(self._job_ids), tokens=child.tokens, width=1)
+            self._scheduler.fork(job, fork)
+            self._register.add_fork(child, fork)
+            forks.append((child, fork))
+            if self._trace is not None:
+                trace_fork(self._trace, job.id, fork.id, child.index, self._blocks)
+        return forks
+
+    def _settle(self, executed: Executed, chosen: Sequence[Chosen]) -> None:
+        """Append the tokens, end what they end, and say so."""
+        for job, error in executed.faults:
+            self._register.end(self._register.sample(job.id), job, "error", error=error)
+        if self._trace is not None:
+            self._trace.sample((job.id, t) for _, job, t in chosen if not isinstance(t, OnnxgenError))
+        for sample, job, token in chosen:
+            if isinstance(token, OnnxgenError):
+                self._register.end(sample, job, "error", error=token)
+                continue
+            request = self._register.tracked(sample).request
+            is_eos = token in self._eos_ids and not request.ignore_eos
+            if is_eos or token in request.stop_token_ids:
+                self._register.end(sample, job, "stop", token_id=token, is_eos=True)
+                continue
+            sample.tokens.append(token)
+            if sample.num_tokens >= job.max_tokens:
+                self._register.end(sample, job, "length", token_id=token)
+                continue
+            sample.advance(SampleState.DECODE)
+            self._register.tell(EngineEvent(sample.request_id, sample.index, token))
+            if sample.num_tokens - 1 == self._switch:
+                self._cross_rotary_switch(job, request)
+
+    def _set_rotary_side(self, job: Job, request: EngineRequest) -> None:
+        """Keep sequences whose keys have other rotary factors apart: in steps, and in the prefix cache."""
+        far = self._switch is not None and len(job.tokens) > self._switch
+        job.lane = far
+        job.min_chunk_end = self._switch + 1 if far and self._switch is not None else 0
+        job.extra = (request.salt, far) if far or request.salt is not None else None
+
+    def _cross_rotary_switch(self, job: Job, request: EngineRequest) -> None:
+        """Compute a sequence again that has become too long for the factors its keys were made with."""
+        self._set_rotary_side(job, request)
+        self._blocks.release(job.id, None)
+        self._blocks.open(job.id, job.tokens, extra=job.extra)

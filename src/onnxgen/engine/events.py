@@ -1,0 +1,49 @@
+"""What an engine says about requests: one event for each token of each sample, and one for its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from onnxgen.errors import OnnxgenError
+
+FinishReason = Literal["stop", "length", "cancelled", "deadline", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    """Tokens of one sample.
+
+    Attributes:
+        prompt_tokens: Tokens of the prompt.
+        completion_tokens: Tokens of the answer, without an end-of-sequence token.
+        cached_tokens: Tokens of the prompt that were in the cache when the request was first admitted.
+    """
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class EngineEvent:
+    """One token of one sample, or its end, or both at once.
+
+    Attributes:
+        request_id: Which request.
+        index: Which of its ``n`` samples.
+        token_id: The new token; None where a sample ends without one.
+        is_eos: The token ended the sample and is not part of the answer.
+        finish_reason: Set with the sample's last event: ``stop`` (an end-of-sequence token, or a stop text found
+            by the caller), ``length``, ``cancelled``, ``deadline`` or ``error``.
+        usage: With the sample's last event.
+        error: What went wrong, with ``error`` only.
+    """
+
+    request_id: int
+    index: int
+    token_id: int | None = None
+    is_eos: bool = False
+    finish_reason: FinishReason | None = None
+    usage: TokenUsage | None = None
+    error: OnnxgenError | None = None

@@ -1,0 +1,157 @@
+"""Runs a planned step: all of it at once, or, when that fails, one sequence after the other.
+
+A step that raises has changed no sequence. Which request made it raise is found by running the sequences alone:
+those that succeed are committed as if nothing had happened, those that raise again are at fault.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from onnxgen.backends.base import Backend, BlockCopy, KVCache, SequenceInput, Step, pack_step
+from onnxgen.engine.trace import EngineTrace
+from onnxgen.errors import BackendError, OnnxgenError
+from onnxgen.kvcache.reservation import Reservation
+from onnxgen.scheduler.job import Job
+from onnxgen.scheduler.plan import Slice, StepPlan
+
+Float32Array = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """What became of a step.
+
+    Attributes:
+        finished: The slices that reached the end of their sequence, and so have logits.
+        logits: float32 ``[finished, vocab]``.
+        faults: Jobs whose part failed, and why.
+        failed: Whether the step as a whole raised.
+        execute_s: Seconds spent in the backend.
+    """
+
+    finished: Sequence[Slice]
+    logits: Float32Array
+    faults: Sequence[tuple[Job, OnnxgenError]]
+    failed: bool
+    execute_s: float
+
+
+class Executor:
+    """Executes plans on one backend and one cache.
+
+    Args:
+        backend: Runs the steps.
+        cache: Holds the blocks that plans name.
+        trace: Told of every step; None: nobody is.
+    """
+
+    def __init__(self, backend: Backend, cache: KVCache, *, trace: EngineTrace | None) -> None:
+        self._backend = backend
+        self._cache = cache
+        self._trace = trace
+
+    def run(self, plan: StepPlan) -> Executed:
+        """Execute a plan, and commit or roll back every part of its reservation."""
+        started = time.perf_counter()
+        try:
+            logits = self._execute(plan.slices, plan.reservation)
+        except Exception as error:  # noqa: BLE001 - whatever a backend raises, only the request at fault ends
+            return self._one_by_one(plan, error, started)
+        except BaseException:
+            for part in plan.slices:
+                self._roll_back(part, plan.reservation)
+            raise
+        executed_s = time.perf_counter() - started
+        for part in plan.slices:
+            self._commit(part, plan.reservation)
+        return Executed(
+            [s for s in plan.slices if reaches_end(s)], logits, (), failed=False, execute_s=executed_s
+        )
+
+    def _one_by_one(self, plan: StepPlan, error: Exception, started: float) -> Executed:
+        """Run the parts alone; those with copies first, because a copy's source may itself be about to go on."""
+        reservation = plan.reservation
+        finished: list[Slice] = []
+        rows: list[Float32Array] = []
+        faults: list[tuple[Job, OnnxgenError]] = []
+        for part in sorted(plan.slices, key=lambda s: not reservation.copies([s.job.id])):
+            try:
+                logits = self._execute([part], reservation) if len(plan.slices) > 1 else _again(error)
+            except Exception as cause:  # noqa: BLE001 - see above
+                self._roll_back(part, reservation)
+                faults.append((part.job, as_onnxgen_error(cause)))
+                continue
+            self._commit(part, reservation)
+            if reaches_end(part):
+                finished.append(part)
+                rows.append(logits[0])
+        stacked = np.stack(rows) if rows else np.empty((0, self._backend.vocab_size), np.float32)
+        return Executed(finished, stacked, faults, failed=True, execute_s=time.perf_counter() - started)
+
+    def _execute(self, parts: Sequence[Slice], reservation: Reservation) -> Float32Array:
+        if self._trace is not None:
+            self._trace.execute(
+                (s.job.id, s.context_len, s.job.tokens[s.context_len : s.context_len + s.num_tokens])
+                for s in parts
+            )
+        try:
+            logits = self._backend.execute(self._pack(parts, reservation), self._cache).logits
+        except BaseException as error:
+            if self._trace is not None:
+                self._trace.failed(str(error))
+            raise
+        if self._trace is not None:
+            self._trace.executed()
+        return logits
+
+    def _pack(self, parts: Sequence[Slice], reservation: Reservation) -> Step:
+        return pack_step(
+            [
+                SequenceInput(
+                    token_ids=s.job.tokens[s.context_len : s.context_len + s.num_tokens],
+                    context_len=s.context_len,
+                    blocks=reservation.blocks(s.job.id),
+                    logits="last" if reaches_end(s) else "none",
+                    window_blocks=reservation.window_blocks(s.job.id),
+                )
+                for s in parts
+            ],
+            copies=[
+                BlockCopy(c.source, c.target, c.num_tokens, c.group)
+                for c in reservation.copies([s.job.id for s in parts])
+            ],
+        )
+
+    def _commit(self, part: Slice, reservation: Reservation) -> None:
+        reservation.commit(part.job.id, part.job.tokens)
+        if self._trace is not None:
+            self._trace.commit(part.job.id, part.context_len + part.num_tokens)
+
+    def _roll_back(self, part: Slice, reservation: Reservation) -> None:
+        reservation.rollback(part.job.id)
+        if self._trace is not None:
+            self._trace.rollback(part.job.id)
+
+
+def reaches_end(part: Slice) -> bool:
+    """Whether a slice computes the last known token of its sequence, so that the next one can be chosen."""
+    return part.context_len + part.num_tokens == len(part.job.tokens)
+
+
+def as_onnxgen_error(error: Exception) -> OnnxgenError:
+    """An error of ours as it is; any other one as what the backend failed with."""
+    if isinstance(error, OnnxgenError):
+        return error
+    wrapped = BackendError(f"the backend raised {type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def _again(error: Exception) -> Float32Array:
+    raise error

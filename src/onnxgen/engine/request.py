@@ -1,0 +1,105 @@
+"""`EngineRequest`: what an engine is asked for, and `check_request`: whether it can be done at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onnxgen.engine.sampling.options import SamplingOptions, check_integer, check_number
+from onnxgen.engine.sampling.rows import LogitsProcessor
+from onnxgen.errors import ContextLengthError, OptionError, TokenIdError
+
+MAX_SAMPLES = 128
+"""The most samples of one request."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRequest:
+    """A prompt, and how it is answered.
+
+    Attributes:
+        prompt: Token ids, at least one.
+        sampling: How tokens are chosen. Sample ``i`` of a request draws from stream ``sampling.stream + i``.
+        max_new_tokens: The longest answer; None: what the context and the cache leave.
+        n: How many answers. Their prompt is computed once, and its blocks are shared.
+        ignore_eos: End-of-sequence tokens are tokens like others.
+        stop_token_ids: Further tokens that end an answer.
+        priority: Under the policy ``priority``: smaller goes first.
+        tenant: Who asks, for the policy ``fair``.
+        deadline_s: Seconds from `EngineCore.submit` after which the request ends, whatever it has; None: never.
+        salt: Requests share cached prefixes only with requests of the same salt.
+        allow_cap: ``max_new_tokens`` may be lowered to what the context and the cache can hold.
+        processors: Change a sample's logits before a token is chosen; see `LogitsProcessor`.
+    """
+
+    prompt: Sequence[int]
+    sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    max_new_tokens: int | None = None
+    n: int = 1
+    ignore_eos: bool = False
+    stop_token_ids: Sequence[int] = ()
+    priority: int = 0
+    tenant: str = ""
+    deadline_s: float | None = None
+    salt: str | None = None
+    allow_cap: bool = False
+    processors: Sequence[LogitsProcessor] = ()
+
+    def __post_init__(self) -> None:
+        """Check every value that can be checked without a model.
+
+        Raises:
+            OptionError: Naming the option, the value and the range.
+        """
+        check_integer("n", self.n, low=1, high=MAX_SAMPLES)
+        check_integer("priority", self.priority, low=-(2**31), high=2**31)
+        if self.max_new_tokens is not None:
+            check_integer("max_new_tokens", self.max_new_tokens, low=1)
+        if self.deadline_s is not None:
+            check_number("deadline_s", self.deadline_s, low=0, high=float("inf"))
+        if len(self.prompt) == 0:
+            raise OptionError("the prompt is empty; there is nothing to continue")
+
+
+def prompt_ids(request: EngineRequest, *, vocab_size: int) -> npt.NDArray[np.int64]:
+    """The prompt as an array of its own, int64 ``[tokens]``.
+
+    Raises:
+        TokenIdError: An id is no integer, or outside the vocabulary.
+    """
+    ids: npt.NDArray[Any] = np.asarray(request.prompt)
+    if ids.ndim != 1 or ids.dtype.kind not in "iu":
+        raise TokenIdError(f"a prompt is a list of token ids, got {request.prompt!r:.60}")
+    _check_ids(ids, vocab_size, what="prompt")
+    if len(request.stop_token_ids):
+        _check_ids(np.asarray(request.stop_token_ids), vocab_size, what="stop_token_ids")
+    return ids.astype(np.int64)
+
+
+def longest(request: EngineRequest, *, context_length: int) -> int:
+    """How long the sequences of a request may become at most, in tokens.
+
+    Raises:
+        ContextLengthError: Not even one new token fits, or not ``max_new_tokens`` and the request allows no cap.
+    """
+    length, new = len(request.prompt), request.max_new_tokens
+    if length >= context_length or (
+        new is not None and length + new > context_length and not request.allow_cap
+    ):
+        asked = f"{length} prompt tokens" + (f" and max_new_tokens={new}" if new is not None else "")
+        advice = "lower max_new_tokens" if length < context_length else "shorten the prompt"
+        raise ContextLengthError(
+            f"{asked} do not fit the longest sequence of {context_length} tokens, which prompt and answer share; {advice}"
+        )
+    return context_length if new is None else min(length + new, context_length)
+
+
+def _check_ids(ids: npt.NDArray[Any], vocab_size: int, *, what: str) -> None:
+    bad = (ids < 0) | (ids >= vocab_size)
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise TokenIdError(f"token id {ids[at]} at {at} of {what} is outside [0, {vocab_size})")

@@ -1,0 +1,124 @@
+"""`Sample`: one sequence of a request on its way through the engine, and the states it may be in.
+
+::
+
+    WAITING ──> PREFILL ──> DECODE ──> FINISHED          the ways of a sequence that is never disturbed
+       ▲           │▲          │▲
+       │           ▼│          ▼│
+       └────────  PREEMPTED, SWAPPED                     its blocks were given back, or moved out; it comes back
+
+Every state may end in FINISHED: by its last token, a cancel, a deadline or an error.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+import numpy as np
+import numpy.typing as npt
+
+from onnxgen.engine.events import TokenUsage
+from onnxgen.engine.sampling.options import SamplingOptions
+from onnxgen.engine.sampling.rows import LogitsProcessor
+from onnxgen.engine.tokens import TokenBuffer
+
+
+class SampleState(Enum):
+    """Where a sequence is in its life."""
+
+    WAITING = auto()
+    PREFILL = auto()
+    DECODE = auto()
+    PREEMPTED = auto()
+    SWAPPED = auto()
+    FINISHED = auto()
+
+
+_S = SampleState
+_NEXT = {
+    _S.WAITING: {_S.PREFILL, _S.DECODE, _S.FINISHED},
+    _S.PREFILL: {_S.DECODE, _S.PREEMPTED, _S.SWAPPED, _S.FINISHED},
+    _S.DECODE: {_S.PREFILL, _S.PREEMPTED, _S.SWAPPED, _S.FINISHED},
+    _S.PREEMPTED: {_S.PREFILL, _S.DECODE, _S.FINISHED},
+    _S.SWAPPED: {_S.PREFILL, _S.DECODE, _S.PREEMPTED, _S.FINISHED},
+    _S.FINISHED: set[SampleState](),
+}
+
+
+class Sample:
+    """One sequence of a request.
+
+    Args:
+        request_id: Which request.
+        index: Which of its samples.
+        tokens: The prompt, and what is generated after it.
+        prompt_tokens: Length of the prompt.
+        options: How its tokens are chosen, with a seed.
+        processors: Change its logits.
+
+    Attributes:
+        state: Where it is in its life; changes through `advance` only.
+        cached_tokens: Tokens of the prompt that the cache held when it was first admitted.
+    """
+
+    __slots__ = (
+        "_prompt_tokens",
+        "cached_tokens",
+        "index",
+        "options",
+        "processors",
+        "request_id",
+        "state",
+        "tokens",
+    )
+
+    def __init__(
+        self,
+        request_id: int,
+        index: int,
+        *,
+        tokens: TokenBuffer,
+        prompt_tokens: int,
+        options: SamplingOptions,
+        processors: tuple[LogitsProcessor, ...],
+    ) -> None:
+        self.request_id = request_id
+        self.index = index
+        self.tokens = tokens
+        self._prompt_tokens = prompt_tokens
+        self.options = options
+        self.processors = processors
+        self.state = SampleState.WAITING
+        self.cached_tokens = 0
+
+    @property
+    def num_tokens(self) -> int:
+        """Length of the sequence."""
+        return len(self.tokens)
+
+    @property
+    def history(self) -> npt.NDArray[np.int64]:
+        """The sequence's ids, int64 ``[num_tokens]``: a view, valid until the next token."""
+        return self.tokens.view()
+
+    @property
+    def num_new_tokens(self) -> int:
+        """Tokens of the answer so far."""
+        return len(self.tokens) - self._prompt_tokens
+
+    @property
+    def usage(self) -> TokenUsage:
+        """The counts as they are now."""
+        return TokenUsage(self._prompt_tokens, self.num_new_tokens, self.cached_tokens)
+
+    def advance(self, state: SampleState) -> None:
+        """Go to another state; staying is no move."""
+        if state is self.state:
+            return
+        assert state in _NEXT[self.state], f"{self.state.name} -> {state.name} of {self}"
+        self.state = state
+
+    def __repr__(self) -> str:
+        return (
+            f"sample {self.index} of request {self.request_id} ({self.state.name}, {len(self.tokens)} tokens)"
+        )

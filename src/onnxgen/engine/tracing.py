@@ -1,0 +1,67 @@
+"""Tells the trace what plans and forks did."""
+
+from __future__ import annotations
+
+from onnxgen.backends.base import CacheGeometry, Capabilities
+from onnxgen.engine.config import EngineConfig
+from onnxgen.engine.trace import EngineTrace
+from onnxgen.errors import ConfigError
+from onnxgen.kvcache.manager import CacheManager
+from onnxgen.kvcache.usage import CacheUsage
+from onnxgen.scheduler.plan import StepPlan
+
+
+def open_trace(config: EngineConfig, geometry: CacheGeometry, able: Capabilities) -> EngineTrace | None:
+    """The trace that the configuration asks for.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
+    if config.trace is None:
+        return None
+    windowed = geometry.window_blocks > 0
+    budgets = config.scheduler
+    try:
+        return EngineTrace(
+            config.trace,
+            num_blocks=geometry.num_blocks,
+            block_size=geometry.block_size,
+            window=able.window if windowed else None,
+            window_blocks=geometry.window_blocks,
+            exact=not able.rewind,
+            max_seqs=budgets.max_seqs,
+            max_step_tokens=budgets.max_step_tokens,
+            chunk_tokens=budgets.chunk_tokens,
+        )
+    except OSError as cause:
+        raise ConfigError(f"the trace {config.trace} cannot be written: {cause}") from cause
+
+
+def trace_plan(trace: EngineTrace, plan: StepPlan, blocks: CacheManager) -> None:
+    """Write down what planning a step did, in the order in which it did it."""
+    for job, mode in plan.preempted:
+        trace.preempt(job.id, mode)
+    for job in plan.resumed:
+        trace.resume(job.id, blocks.length(job.id), blocks.blocks(job.id), blocks.window_blocks(job.id))
+    for job, cached_tokens in plan.admitted:
+        trace.admit(job.id, cached_tokens, blocks.blocks(job.id), blocks.window_blocks(job.id))
+    reservation = plan.reservation
+    for part in plan.slices:
+        trace.reserve(
+            part.job.id,
+            part.context_len,
+            part.num_tokens,
+            reservation.blocks(part.job.id),
+            reservation.window_blocks(part.job.id),
+            reservation.copies([part.job.id]),
+        )
+
+
+def trace_fork(trace: EngineTrace, parent: int, child: int, index: int, blocks: CacheManager) -> None:
+    """Write down a fork; a child that has no room to run shares nothing."""
+    trace.fork(parent, child, index, blocks.length(child), blocks.blocks(child), blocks.window_blocks(child))
+
+
+def trace_usage(trace: EngineTrace, usage: CacheUsage) -> None:
+    """Write down who holds the blocks."""
+    trace.usage(used=usage.used_blocks, cached=usage.cached_blocks, free=usage.free_blocks)

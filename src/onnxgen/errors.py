@@ -18,12 +18,16 @@
     ├── BackendError             a backend failed to load or to execute
     │   ├── StepError            a step breaks the contract between engine and backend
     │   ├── KernelError          a node of a graph failed while it was compiled or ran
-    │   └── MachineCodeError     compiled code of a kernel is damaged
+    │   ├── MachineCodeError     compiled code of a kernel is damaged
+    │   └── EngineDeadError      the engine that served a request is no more
     ├── LogitsProcessorError     a request's own logits processor failed, or left no token to choose
     ├── FeedError                inputs or output names of a run do not fit the model
     ├── RunCancelledError        a run was told to stop
     ├── TokenIdError             a token id is outside the vocabulary
     ├── ContextLengthError       a prompt or a request does not fit the context
+    ├── AdmissionError           the engine does not take a request in
+    │   ├── NeverFitsError       it needs more than there is at all; a smaller one would do
+    │   └── QueueFullError       too many wait already; the same one may do later
     └── StateError               a call does not fit the state of the object
 
 A message says what was asked, what was found, on which object, and what to do. Each class also
@@ -113,6 +117,10 @@ class LogitsProcessorError(OnnxgenError, RuntimeError):
     """A logits processor that came with a request raised, returned something, or left no token to choose."""
 
 
+class EngineDeadError(BackendError):
+    """The engine that served a request failed, or its process ended; the message has the exit code or signal."""
+
+
 class FeedError(OnnxgenError, ValueError):
     """Inputs or output names of a run do not fit the model: the name, what was expected, what was found."""
 
@@ -127,6 +135,18 @@ class TokenIdError(OnnxgenError, ValueError):
 
 class ContextLengthError(OnnxgenError, ValueError):
     """A prompt or a request does not fit the context; the message has both numbers."""
+
+
+class AdmissionError(OnnxgenError, RuntimeError):
+    """The engine does not take a request in; the message has what was asked and what there is."""
+
+
+class NeverFitsError(AdmissionError, ValueError):
+    """A request needs more than the engine has at all: waiting does not help, a smaller one would do."""
+
+
+class QueueFullError(AdmissionError):
+    """Too many requests wait already: the same one may be taken in later."""
 
 
 class StateError(OnnxgenError, RuntimeError):

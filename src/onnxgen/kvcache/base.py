@@ -34,8 +34,7 @@ class PoolShape:
 
     Attributes:
         num_blocks: Blocks of the layers that see the whole sequence, with ids from 0.
-        block_size: Token positions of a block. A backend that keeps a sequence in one slot has blocks as long
-            as the slot, and no sequence has more than one.
+        block_size: Token positions of a block, or of a slot where the backend keeps a sequence in one.
         block_bytes: Memory of a block, in bytes.
         window: Positions that the other layers see at most, the own one included; None: there are no others.
         window_blocks: Blocks of these layers, with ids from 0.
@@ -45,6 +44,7 @@ class PoolShape:
             that nothing is rewound and no part of a block is reused.
         snapshot_tokens: For ``exact``: a copy of the state is kept at multiples of this many tokens of a prompt
             while there are spare blocks; None: never.
+        paged: A sequence may have several blocks. False: one, its slot.
     """
 
     num_blocks: int
@@ -56,6 +56,7 @@ class PoolShape:
     can_copy: bool = True
     exact: bool = False
     snapshot_tokens: int | None = None
+    paged: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,426 @@
+"""`CacheManager`: what of each sequence is in the cache, and which blocks hold it.
+
+One accounting for backends with pages and backends with slots, because a slot is one block as long as the slot.
+Blocks are shared by reference; a writer that is not alone copies first, unless it is at the tip (`BlockPool`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onnxgen.errors import StateError
+from onnxgen.kvcache.base import FULL, NO_BLOCK, WINDOW, Extra, PoolShape, Tokens
+from onnxgen.kvcache.block_pool import BlockPool
+from onnxgen.kvcache.reservation import Reservation
+from onnxgen.kvcache.reuse import Prefix, reusable
+from onnxgen.kvcache.sequence import CachedSequence, Checkpoint
+from onnxgen.kvcache.supply import BlockSupply
+from onnxgen.kvcache.usage import CacheUsage, GroupUsage
+
+_COMPARED_AT_FIRST = 32
+
+
+class CacheManager:
+    """Block tables of open sequences over one pool. For one thread.
+
+    Args:
+        shape: What there is to share out.
+        prefix_reuse: Keep what sequences leave behind, for others that begin with the same tokens.
+        align_reuse: Reuse multiples of so many tokens only.
+    """
+
+    def __init__(self, shape: PoolShape, *, prefix_reuse: bool = True, align_reuse: int = 1) -> None:
+        self._shape = shape
+        self._prefix_reuse = prefix_reuse
+        self._align = align_reuse
+        self._supply = BlockSupply(shape)
+        self._sequences: dict[int, CachedSequence] = {}
+        self._checkpoints: dict[int, Checkpoint] = {}
+        self._queried_tokens = 0
+        self._hit_tokens = 0
+
+    @property
+    def shape(self) -> PoolShape:
+        """What there is to share out."""
+        return self._shape
+
+    def open(self, seq: int, tokens: Tokens, *, extra: Extra = None) -> int:
+        """Begin a sequence with the longest beginning that can be reused, but for the last token.
+
+        Args:
+            seq: A number of the caller's choice.
+            tokens: Its tokens so far. The object is kept to see what the sequence will hold, not changed.
+            extra: What the content depends on besides.
+
+        Returns:
+            Tokens that need no computing.
+
+        Raises:
+            StateError: There is an open sequence of that number.
+        """
+        self._check_new(seq)
+        prefix = self._find(tokens, extra, used=True)
+        sequence = CachedSequence(len(self._supply.pools), extra=extra, tokens=tokens)
+        sequence.length, sequence.first_seen = prefix.length, prefix.first_seen
+        sequence.tables[FULL] = [entry.block for entry in prefix.entries]
+        if len(sequence.tables) > 1:
+            sequence.tables[WINDOW] = [
+                entry.window_block if number >= prefix.first_seen else NO_BLOCK
+                for number, entry in enumerate(prefix.entries)
+            ]
+        sequence.num_published = prefix.length // self._shape.block_size
+        sequence.entry = prefix.entries[sequence.num_published - 1] if sequence.num_published else None
+        self._supply.share(sequence.tables)
+        if not self._shape.can_copy:
+            self._own_tail(sequence)
+        self._sequences[seq] = sequence
+        self._queried_tokens += len(tokens)
+        self._hit_tokens += prefix.length
+        return prefix.length
+
+    def would_reuse(self, tokens: Tokens, *, extra: Extra = None) -> int:
+        """What `open` would return, without changing anything."""
+        return self._find(tokens, extra, used=False).length
+
+    def coming_prefix(self, tokens: Tokens, *, extra: Extra = None) -> int:
+        """The longest beginning shared with what an open sequence will hold once its known tokens are computed.
+
+        Returns:
+            0 if that is not longer than `would_reuse`.
+        """
+        longest = 0
+        for sequence in self._sequences.values():
+            known = sequence.tokens
+            if known is None or sequence.extra != extra or sequence.swapped or not self._prefix_reuse:
+                continue
+            if sequence.length < len(known) - 1:
+                common = _common_beginning(tokens, known, limit=len(tokens) - 1)
+                longest = max(longest, self._publishable(common, len(known)))
+        return longest if longest and longest > self.would_reuse(tokens, extra=extra) else 0
+
+    def length(self, seq: int) -> int:
+        """Tokens of a sequence that need no computing."""
+        return self._sequence(seq).length
+
+    def blocks(self, seq: int) -> Sequence[int]:
+        """A sequence's block table, without what a step in progress adds."""
+        return self._sequence(seq).tables[FULL]
+
+    def window_blocks(self, seq: int) -> Sequence[int]:
+        """Likewise of the windowed group, ``NO_BLOCK`` where a block was given back; empty without the group."""
+        tables = self._sequence(seq).tables
+        return tables[WINDOW] if len(tables) > 1 else ()
+
+    def begin_step(self) -> Reservation:
+        """Start to reserve what a step will write."""
+        return Reservation(self._supply, self._sequence, self._publish)
+
+    @property
+    def capacity_tokens(self) -> int:
+        """The longest sequence that the whole pool holds, in tokens."""
+        size, shape = self._shape.block_size, self._shape
+        longest = size * (min(shape.num_blocks, 1) if not shape.paged else shape.num_blocks)
+        if shape.window is not None and shape.window_blocks < self._window_span:
+            longest = min(longest, size * shape.window_blocks)
+        return longest
+
+    def fits_ever(self, num_tokens: int) -> bool:
+        """Whether a sequence of that length fits into the pool when it is alone."""
+        return num_tokens <= self.capacity_tokens
+
+    def missing_blocks(self, num_tokens: int, *, seq: int | None = None) -> int:
+        """How many blocks more are needed than are free or given up by the prefix index.
+
+        Args:
+            num_tokens: By how much a sequence is to grow. Of windowed layers, as much counts as it takes to begin.
+            seq: The sequence; None: a new one, which reuses nothing.
+        """
+        sequence = self._sequence(seq) if seq is not None else CachedSequence(len(self._supply.pools))
+        missing = 0
+        for group, table in enumerate(sequence.tables):
+            pool, size = self._supply.pools[group], self._shape.block_size
+            needed = -(-(sequence.length + num_tokens) // size) - len(table)
+            available = self._supply.available(group)
+            if group == WINDOW:
+                first_seen = max(sequence.first_seen, self._supply.first_seen(sequence.length))
+                needed = min(needed, max(1, self._window_span - (len(table) - first_seen)))
+                available += sum(
+                    pool.references[block] == 1 + pool.is_cached(block)
+                    for block in table[sequence.first_seen : first_seen]
+                )
+            offset = sequence.length % size
+            if offset and num_tokens and not pool.may_write(table[-1], offset):
+                needed += not (available <= needed and pool.only_index_besides(table[-1]))
+            missing += max(0, needed - available)
+        return missing
+
+    def fork(self, parent: int, child: int) -> None:
+        """Begin a sequence that holds what another one holds; blocks are copied when one of them writes.
+
+        A backend that cannot copy blocks shares whole ones only, and the rest is computed again. So is all that a
+        sequence holds which is swapped out.
+
+        Raises:
+            StateError: There is no such parent, or there is an open sequence of the child's number.
+        """
+        self._check_new(child)
+        self._sequences[child] = self._pin(self._sequence(parent))
+
+    def rewind(self, seq: int, length: int) -> None:
+        """Forget what lies behind the first ``length`` tokens.
+
+        The sequence may become shorter than that, down to nothing, and the rest is to be computed again: where the
+        state is recurrent, where windowed layers' blocks were given back, where blocks cannot be copied.
+
+        Raises:
+            StateError: The sequence holds fewer tokens, or takes part in a step.
+        """
+        sequence = self._idle_sequence(seq, "rewound")
+        if not 0 <= length <= sequence.length:
+            raise StateError(
+                f"sequence {seq} holds {sequence.length} tokens and cannot be rewound to {length}"
+            )
+        if length < sequence.length:
+            self._cut(sequence, 0 if self._shape.exact else length)
+
+    def checkpoint(self, seq: int) -> Checkpoint:
+        """Pin what a sequence holds, so that `restore` brings it back, as often as wanted, until `drop`.
+
+        Raises:
+            StateError: There is no such sequence, or it is swapped out.
+        """
+        sequence = self._sequence(seq)
+        if sequence.swapped:
+            raise StateError(f"sequence {seq} is swapped out: swap it in before taking a checkpoint")
+        checkpoint = Checkpoint(seq, self._pin(sequence))
+        self._checkpoints[id(checkpoint)] = checkpoint
+        return checkpoint
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Turn a sequence back into what it was. The checkpoint stays.
+
+        Raises:
+            StateError: The checkpoint was dropped, or its sequence is not open or takes part in a step.
+        """
+        if id(checkpoint) not in self._checkpoints:
+            raise StateError(
+                f"this checkpoint of sequence {checkpoint.seq} was dropped, or is of another cache"
+            )
+        sequence = self._idle_sequence(checkpoint.seq, "restored")
+        pinned = self._pin(checkpoint.pinned)
+        self._let_go(sequence)
+        sequence.copy_tables(pinned)
+
+    def drop(self, checkpoint: Checkpoint) -> None:
+        """Unpin a checkpoint. Doing it twice is harmless."""
+        if self._checkpoints.pop(id(checkpoint), None) is not None:
+            self._supply.release(checkpoint.pinned.tables)
+
+    def release(self, seq: int, tokens: Tokens | None) -> None:
+        """End a sequence.
+
+        Args:
+            seq: The sequence.
+            tokens: Its tokens: what it holds may be reused by others, a partial last block too. None: forget it.
+
+        Raises:
+            StateError: There is no such sequence, or it takes part in a step.
+        """
+        sequence = self._idle_sequence(seq, "released")
+        if tokens is not None and self._prefix_reuse:
+            assert len(tokens) >= sequence.length, f"sequence {seq} has too few tokens"
+            self._supply.publish(sequence, tokens, tail=True)
+        self._let_go(sequence)
+        del self._sequences[seq]
+
+    def forget_prefixes(self) -> None:
+        """Empty the prefix cache. What open sequences hold stays."""
+        self._supply.drop(self._supply.index.clear())
+
+    def usage(self) -> CacheUsage:
+        """The numbers of this moment."""
+        supply, shape = self._supply, self._shape
+        groups = [
+            _group_usage(pool, block_bytes)
+            for pool, block_bytes in zip(
+                supply.pools, (shape.block_bytes, shape.window_block_bytes), strict=False
+            )
+        ]
+        return CacheUsage(
+            full=groups[FULL],
+            window=groups[WINDOW] if len(groups) > 1 else None,
+            sequences=len(self._sequences),
+            swapped=sum(s.swapped for s in self._sequences.values()),
+            checkpoints=len(self._checkpoints),
+            queried_tokens=self._queried_tokens,
+            hit_tokens=self._hit_tokens,
+            copies=supply.num_copies,
+            evicted=supply.num_evicted,
+            reclaimed=supply.num_reclaimed,
+            failures=supply.num_failures,
+            collisions=supply.index.collisions,
+            swapped_out=0,
+            swapped_in=0,
+        )
+
+    def _sequence(self, seq: int) -> CachedSequence:
+        sequence = self._sequences.get(seq)
+        if sequence is None:
+            raise StateError(f"sequence {seq} is not open")
+        return sequence
+
+    def _idle_sequence(self, seq: int, what: str) -> CachedSequence:
+        sequence = self._sequence(seq)
+        if sequence.growth is not None:
+            raise StateError(
+                f"sequence {seq} takes part in a step and cannot be {what}: commit, roll back or withdraw it first"
+            )
+        return sequence
+
+    def _check_new(self, seq: int) -> None:
+        if seq in self._sequences:
+            raise StateError(f"sequence {seq} is open already: release it first, or choose another number")
+
+    def _find(self, tokens: Tokens, extra: Extra, *, used: bool) -> Prefix:
+        if not self._prefix_reuse or len(tokens) < 2:
+            return Prefix()
+        hit = self._supply.index.find(tokens, extra=extra, limit=len(tokens) - 1)
+        prefix = reusable(hit, self._shape, align=self._align)
+        if used:
+            self._supply.index.touch(hit)
+        return prefix
+
+    def _publish(self, sequence: CachedSequence, tokens: Tokens, num_tokens: int) -> None:
+        """After a step that filled a block, or was part of a prompt: let others find it."""
+        if not self._prefix_reuse:
+            return
+        snapshot_tokens = self._shape.snapshot_tokens
+        if self._shape.exact:
+            if snapshot_tokens is not None and num_tokens > 1 and not sequence.length % snapshot_tokens:
+                self._supply.publish(sequence, tokens, tail=True)
+        else:
+            self._supply.publish(sequence, tokens, tail=num_tokens > 1 and self._shape.can_copy)
+
+    def _publishable(self, common: int, known: int) -> int:
+        """How much of ``common`` tokens others will find of a sequence once its ``known`` tokens are computed."""
+        shape = self._shape
+        if shape.exact:
+            step = shape.snapshot_tokens
+            common = 0 if step is None or not shape.can_copy else common - common % step
+        elif not shape.can_copy:
+            common -= common % shape.block_size
+        return common - common % self._align
+
+    def _pin(self, sequence: CachedSequence) -> CachedSequence:
+        """The same content once more, as far as the backend lets two share it."""
+        if sequence.swapped:
+            return CachedSequence(len(self._supply.pools), extra=sequence.extra)
+        other = sequence.same_tables()
+        self._supply.share(other.tables)
+        if not self._shape.can_copy and other.length % self._shape.block_size:
+            self._cut(other, other.length - other.length % self._shape.block_size)
+        return other
+
+    def _cut(self, sequence: CachedSequence, length: int) -> None:
+        """Shorten a sequence to ``length`` tokens, or to what it can go on from below that."""
+        length = self._seen_from(sequence, length)
+        size = self._shape.block_size
+        if not self._shape.can_copy and length % size and not self._own_block(sequence, length // size):
+            length = self._seen_from(sequence, length - length % size)
+        kept = -(-length // size)
+        self._supply.release([table[kept:] for table in sequence.tables])
+        for table in sequence.tables:
+            del table[kept:]
+        sequence.length = length
+        sequence.first_seen = min(sequence.first_seen, kept)
+        if sequence.entry is not None and not sequence.entry.resident:
+            sequence.entry, sequence.num_published = None, 0
+        while sequence.entry is not None and sequence.num_published > length // size:
+            sequence.num_published -= 1
+            sequence.entry = sequence.entry.parent if sequence.num_published else None
+
+    def _seen_from(self, sequence: CachedSequence, length: int) -> int:
+        """``length``, or 0 if blocks were given back that windowed layers see from there."""
+        return 0 if self._supply.first_seen(length) < sequence.first_seen else length
+
+    def _own_tail(self, sequence: CachedSequence) -> None:
+        if sequence.length % self._shape.block_size:
+            owned = self._own_block(sequence, sequence.length // self._shape.block_size)
+            assert owned, "a part of a block was reused that somebody else holds and nobody can copy"
+
+    def _own_block(self, sequence: CachedSequence, number: int) -> bool:
+        return all(
+            self._supply.take_over(group, table[number]) for group, table in enumerate(sequence.tables)
+        )
+
+    def _let_go(self, sequence: CachedSequence) -> None:
+        self._supply.release(sequence.tables)
+
+    @property
+    def _window_span(self) -> int:
+        """The most blocks that the positions which one token sees lie in."""
+        return ((self._shape.window or 1) + self._shape.block_size - 2) // self._shape.block_size + 1
+
+    def check_integrity(self) -> None:
+        """Check that every block is accounted for.
+
+        Raises:
+            AssertionError: With the whole sum.
+        """
+        size, index = self._shape.block_size, self._supply.index
+        index.check_integrity()
+        holding = [*self._sequences.values(), *(c.pinned for c in self._checkpoints.values())]
+        for group, pool in enumerate(self._supply.pools):
+            holders, relied = [0] * pool.num_blocks, [0] * pool.num_blocks
+            cached: set[int] = set()
+            for block in range(pool.num_blocks):
+                entry = index.entry_of(block, group=group)
+                if entry is not None:
+                    cached.add(block)
+                    holders[block] += 1
+                    relied[block] = entry.num_tokens
+            for sequence in holding:
+                _count_holder(sequence, group, size, holders, relied)
+            pool.check_integrity(holders, relied, cached, name=("full", "window")[group])
+
+
+def _count_holder(
+    sequence: CachedSequence, group: int, size: int, holders: list[int], relied: list[int]
+) -> None:
+    table = sequence.tables[group]
+    assert len(table) == -(-sequence.length // size) or sequence.swapped, (
+        f"a sequence of {sequence.length} tokens has {len(table)} blocks of {size}"
+    )
+    for number, block in enumerate(table):
+        assert (block == NO_BLOCK) == (group == WINDOW and number < sequence.first_seen)
+        if block != NO_BLOCK:
+            holders[block] += 1
+            relied[block] = max(relied[block], min(size, sequence.length - number * size))
+    growth = sequence.growth
+    for block in growth.fresh[group] if growth is not None and growth.fresh else ():
+        holders[block] += 1
+
+
+def _group_usage(pool: BlockPool, block_bytes: int) -> GroupUsage:
+    return GroupUsage(
+        total=pool.num_blocks,
+        free=pool.num_free,
+        in_use=pool.num_blocks - pool.num_free - pool.num_cached,
+        cached=pool.num_cached,
+        block_bytes=block_bytes,
+        allocated=pool.num_allocated,
+        freed=pool.num_freed,
+    )
+
+
+def _common_beginning(a: Tokens, b: Tokens, *, limit: int) -> int:
+    """How many tokens two sequences have in common from the start, ``limit`` at most."""
+    same, end, step = 0, max(0, min(limit, len(a), len(b))), _COMPARED_AT_FIRST
+    while same < end:
+        upto = min(same + step, end)
+        if list(a[same:upto]) == list(b[same:upto]):
+            same, step = upto, 2 * step
+        else:
+            end = upto if upto - same > 1 else same
+            step = (upto - same) // 2
+    return same

@@ -1,0 +1,199 @@
+"""`Reservation`: the blocks that one step will write, so that nothing counts before the step has succeeded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from onnxgen.errors import StateError
+from onnxgen.kvcache.base import FULL, WINDOW, Copy, Tokens
+from onnxgen.kvcache.sequence import CachedSequence, Growth
+from onnxgen.kvcache.supply import BlockSupply
+
+_NO_TABLE: list[int] = []
+
+
+class Reservation:
+    """One step's claim on blocks, made by `CacheManager.begin_step`.
+
+    Each sequence that was extended is committed, rolled back or withdrawn, once, in any order::
+
+        committed table    [ 4 , 7 ]             7 is shared, and filled beyond this sequence's end
+        table of the step  [ 4 , 9 , 2 ]         copy 7 -> 9 first; 9 and 2 are fresh
+        commit             [ 4 , 9 , 2 ]         7 is released
+        rollback           [ 4 , 7 ]             9 and 2 are released
+    """
+
+    __slots__ = ("_all_groups", "_growths", "_has_special_layers", "_lookup", "_publish", "_size", "_supply")
+
+    def __init__(
+        self,
+        supply: BlockSupply,
+        lookup: Callable[[int], CachedSequence],
+        publish: Callable[[CachedSequence, Tokens, int], None],
+    ) -> None:
+        self._supply = supply
+        self._lookup = lookup
+        self._publish = publish
+        self._size = supply.shape.block_size
+        self._all_groups = tuple(range(len(supply.pools)))
+        self._has_special_layers = supply.shape.window is not None or supply.shape.exact
+        self._growths: dict[int, Growth] = {}
+
+    def extend(self, seq: int, num_tokens: int) -> int:
+        """Reserve room for up to ``num_tokens`` more of a sequence, evicting what nobody uses as needed.
+
+        Returns:
+            How many were granted: fewer than asked when blocks are short, when a slot is full, and where a
+            snapshot of a recurrent state is due. 0: none, and the sequence takes no part unless it did before.
+
+        Raises:
+            StateError: The sequence is not open, is swapped out, or takes part in another step.
+        """
+        growth = self._growths.get(seq)
+        if growth is None:
+            sequence = self._lookup(seq)
+            if sequence.growth is not None or sequence.swapped:
+                reason = (
+                    "is swapped out: swap it in first" if sequence.swapped else "takes part in another step"
+                )
+                raise StateError(f"sequence {seq} cannot be extended: it {reason}")
+            growth = Growth(sequence)
+        granted = num_tokens if self._fits_in_place(growth, num_tokens) else self._grow(growth, num_tokens)
+        if granted:
+            growth.num_tokens += granted
+            growth.sequence.growth = growth
+            self._growths[seq] = growth
+        return granted
+
+    def withdraw(self, seq: int) -> None:
+        """Give back what was reserved for a sequence, before the step."""
+        self.rollback(seq)
+
+    def copies(self, seqs: Collection[int] | None = None) -> list[Copy]:
+        """Block copies to do before a step of these sequences; None: of all."""
+        growths = self._growths.values() if seqs is None else [self._growth(seq) for seq in seqs]
+        return [copy for growth in growths for copy in growth.copies]
+
+    def blocks(self, seq: int) -> Sequence[int]:
+        """A sequence's block table for the step; valid until the sequence is committed or rolled back."""
+        return self._growth(seq).tables[FULL]
+
+    def window_blocks(self, seq: int) -> Sequence[int]:
+        """Likewise of the windowed group; empty without one."""
+        growth = self._growth(seq)
+        return growth.tables[WINDOW] if len(growth.tables) > 1 else _NO_TABLE
+
+    def context_len(self, seq: int) -> int:
+        """Tokens of a sequence in the cache before the step."""
+        return self._growth(seq).sequence.length
+
+    def commit(self, seq: int, tokens: Tokens) -> None:
+        """The step has succeeded for a sequence: what it wrote counts, and full blocks may be shared.
+
+        Args:
+            seq: The sequence.
+            tokens: Its tokens, at least those that are in the cache now.
+        """
+        growth = self._growth(seq)
+        sequence, num_tokens = growth.sequence, growth.num_tokens
+        assert sequence.length + num_tokens <= len(tokens), f"sequence {seq} has too few tokens"
+        del self._growths[seq]
+        for copy in growth.copies:
+            self._supply.pools[copy.group].release(copy.source)
+            self._supply.num_copies += 1
+        sequence.tables = growth.tables
+        sequence.length += num_tokens
+        sequence.growth = None
+        if num_tokens > 1 or not sequence.length % self._size:
+            self._publish(sequence, tokens, num_tokens)
+
+    def rollback(self, seq: int) -> None:
+        """The step has failed for a sequence, or will not happen: it is as it was."""
+        growth = self._growth(seq)
+        del self._growths[seq]
+        growth.sequence.growth = None
+        self._undo(growth)
+
+    def _growth(self, seq: int) -> Growth:
+        growth = self._growths.get(seq)
+        if growth is None:
+            raise StateError(f"sequence {seq} takes no part in this step: extend it first")
+        return growth
+
+    def _fits_in_place(self, growth: Growth, num_tokens: int) -> bool:
+        """Claim room in last blocks that the sequence may write; False, and nothing changed, if that is not enough."""
+        sequence, supply = growth.sequence, self._supply
+        offset = sequence.length % self._size
+        if not offset or offset + num_tokens > self._size or growth.num_tokens:
+            return False
+        if self._has_special_layers and (
+            supply.has_unseen(sequence) or num_tokens > supply.longest_step(sequence.length, num_tokens)
+        ):
+            return False
+        for pool, table in zip(supply.pools, sequence.tables, strict=True):
+            if not pool.may_write(table[-1], offset):
+                return False
+        for pool, table in zip(supply.pools, sequence.tables, strict=True):
+            pool.filled[table[-1]] = offset + num_tokens
+        growth.claimed = self._all_groups
+        return True
+
+    def _grow(self, growth: Growth, num_tokens: int) -> int:
+        """Take blocks for up to so many tokens more; returns for how many there are."""
+        sequence, supply, size = growth.sequence, self._supply, self._size
+        if not growth.fresh:
+            supply.reclaim(sequence)
+            growth.tables = [list(table) for table in sequence.tables]
+            growth.fresh = tuple([] for _ in supply.pools)
+        start = sequence.length + growth.num_tokens
+        end = start + supply.longest_step(start, num_tokens)
+        for group in self._all_groups:
+            end = self._grow_table(growth, group, start, end)
+        for pool, table, fresh in zip(supply.pools, growth.tables, growth.fresh, strict=True):
+            while fresh and len(table) > -(-end // size):
+                pool.release(fresh.pop())
+                table.pop()
+            for number in range(start // size, -(-end // size)):
+                if end > start:
+                    pool.filled[table[number]] = min(size, end - number * size)
+        if end == start and not growth.num_tokens:
+            self._undo(growth)
+        return end - start
+
+    def _grow_table(self, growth: Growth, group: int, start: int, end: int) -> int:
+        """Take one group's blocks from ``start`` up to ``end``; returns how far they reach."""
+        table, fresh, size = growth.tables[group], growth.fresh[group], self._size
+        if end == start or (start % size and not self._own_tail(growth, group, start % size)):
+            return start
+        while len(table) * size < end:
+            block = self._supply.take(group)
+            if block is None:
+                break
+            table.append(block)
+            fresh.append(block)
+        return min(end, len(table) * size)
+
+    def _own_tail(self, growth: Growth, group: int, offset: int) -> bool:
+        """See to it that the last block may be written from ``offset`` on: as it is, as a copy, or taken over."""
+        supply, table = self._supply, growth.tables[group]
+        tail = table[-1]
+        if not supply.pools[group].may_write(tail, offset):
+            target = supply.take(group) if supply.shape.can_copy else None
+            if target is not None:
+                growth.copies += (Copy(tail, target, offset, group),)
+                growth.fresh[group].append(target)
+                table[-1] = target
+                return True
+            if not supply.take_over(group, tail):
+                return False
+        if not growth.num_tokens:
+            growth.claimed += (group,)
+        return True
+
+    def _undo(self, growth: Growth) -> None:
+        sequence, supply = growth.sequence, self._supply
+        for pool, fresh in zip(supply.pools, growth.fresh, strict=False):
+            for block in reversed(fresh):
+                pool.release(block)
+        for group in growth.claimed:
+            supply.pools[group].filled[sequence.tables[group][-1]] = sequence.length % self._size

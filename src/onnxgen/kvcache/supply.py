@@ -1,0 +1,169 @@
+"""`BlockSupply`: where blocks come from, and where they go: free, held, or kept by the prefix index for later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from onnxgen.kvcache.base import FULL, NO_BLOCK, WINDOW, PoolShape, Tokens
+from onnxgen.kvcache.block_pool import BlockPool
+from onnxgen.kvcache.prefix_entry import Entry
+from onnxgen.kvcache.prefix_index import PrefixIndex
+from onnxgen.kvcache.sequence import CachedSequence
+
+
+class BlockSupply:
+    """The pools of all groups, and the prefix index that holds some of their blocks.
+
+    Attributes:
+        shape: What there is to share out.
+        pools: One for each group.
+        index: Beginnings that may be reused.
+        num_evicted: Entries that the index let go of because a block was needed.
+        num_reclaimed: Blocks of windowed layers given back because no window reaches them any more.
+        num_copies: Block copies that were committed.
+        num_failures: How often no block could be had.
+    """
+
+    def __init__(self, shape: PoolShape) -> None:
+        self.shape = shape
+        self.index = PrefixIndex(shape.block_size, whole=shape.exact or not shape.can_copy)
+        sizes = [shape.num_blocks] if shape.window is None else [shape.num_blocks, shape.window_blocks]
+        self.pools: tuple[BlockPool, ...] = tuple(
+            BlockPool(
+                size,
+                busy=partial(self.index.busy, group=group),
+                idle=partial(self.index.idle, group=group),
+                exact=shape.exact,
+            )
+            for group, size in enumerate(sizes)
+        )
+        self.num_evicted = 0
+        self.num_reclaimed = 0
+        self.num_copies = 0
+        self.num_failures = 0
+
+    def available(self, group: int) -> int:
+        """Blocks that `take` could hand out."""
+        evictable = self.index.num_evictable if group == FULL else self.index.num_evictable_windows
+        return self.pools[group].num_free + evictable
+
+    def take(self, group: int) -> int | None:
+        """A block without content, if need be one that the prefix index gives up. None: there is none."""
+        pool = self.pools[group]
+        while not pool.num_free:
+            if not (self._give_up_entry() if group == FULL else self._give_up_window()):
+                self.num_failures += 1
+                return None
+        return pool.acquire()
+
+    def longest_step(self, length: int, num_tokens: int) -> int:
+        """How many of ``num_tokens`` a step may add to a sequence: up to a slot's end, or to the next snapshot."""
+        if not self.shape.paged:
+            num_tokens = min(num_tokens, self.shape.block_size - length)
+        snapshot_tokens = self.shape.snapshot_tokens
+        if snapshot_tokens is not None and num_tokens > 1:
+            num_tokens = min(num_tokens, snapshot_tokens - length % snapshot_tokens)
+        return num_tokens
+
+    def first_seen(self, length: int) -> int:
+        """Number of the first block that a windowed layer sees from position ``length`` on."""
+        return max(0, length + 1 - (self.shape.window or 0)) // self.shape.block_size
+
+    def has_unseen(self, sequence: CachedSequence) -> bool:
+        """Whether windowed layers see some of a sequence's blocks no more."""
+        return self.shape.window is not None and self.first_seen(sequence.length) > sequence.first_seen
+
+    def reclaim(self, sequence: CachedSequence) -> None:
+        """Give back the blocks that windowed layers see no more."""
+        if not self.has_unseen(sequence):
+            return
+        table, first_seen = sequence.tables[WINDOW], self.first_seen(sequence.length)
+        for number in range(sequence.first_seen, first_seen):
+            self.pools[WINDOW].release(table[number])
+            table[number] = NO_BLOCK
+            self.num_reclaimed += 1
+        sequence.first_seen = first_seen
+
+    def take_over(self, group: int, block: int) -> bool:
+        """Make a block's holder the only one, if the only other one is the prefix index."""
+        pool = self.pools[group]
+        if not pool.only_index_besides(block):
+            return pool.references[block] == 1
+        entry = self.index.entry_of(block, group=group)
+        assert entry is not None
+        if group == FULL:
+            self.drop(self.index.remove(entry))
+        else:
+            pool.uncache(self.index.give_window_back(entry))
+        return True
+
+    def release(self, tables: Iterable[Iterable[int]]) -> None:
+        """Hold the blocks of tables no longer: tails first, so that they leave the cache first."""
+        for pool, table in zip(self.pools, tables, strict=True):
+            for block in reversed(list(table)):
+                if block != NO_BLOCK:
+                    pool.release(block)
+
+    def share(self, tables: Iterable[Iterable[int]]) -> None:
+        """Hold the blocks of tables once more."""
+        for pool, table in zip(self.pools, tables, strict=True):
+            for block in table:
+                if block != NO_BLOCK:
+                    pool.share(block)
+
+    def drop(self, entries: Iterable[Entry]) -> None:
+        """Release what entries that have left the index name."""
+        for entry in entries:
+            if entry.block != NO_BLOCK:
+                self.pools[FULL].uncache(entry.block)
+            if entry.window_block != NO_BLOCK:
+                self.pools[WINDOW].uncache(entry.window_block)
+
+    def publish(self, sequence: CachedSequence, tokens: Tokens, *, tail: bool) -> None:
+        """Let other sequences find full blocks of a sequence, and its partial last one if ``tail`` says so."""
+        size, length = self.shape.block_size, sequence.length
+        if sequence.entry is not None and not sequence.entry.resident:
+            sequence.entry, sequence.num_published = None, 0
+        while sequence.num_published < length // size:
+            start = sequence.num_published * size
+            sequence.entry = self._publish_block(sequence, tokens[start : start + size])
+            sequence.num_published += 1
+        start = sequence.num_published * size
+        if tail and start < length:
+            self._publish_block(sequence, tokens[start:length])
+
+    def _publish_block(self, sequence: CachedSequence, tokens: Sequence[int]) -> Entry:
+        number, full = sequence.num_published, self.pools[FULL]
+        block = sequence.tables[FULL][number]
+        window_block = NO_BLOCK if self.shape.window is None else sequence.tables[WINDOW][number]
+        published = self.index.publish(sequence.entry, tokens, (block, window_block), extra=sequence.extra)
+        self.drop(published.dropped)
+        if published.took_block:
+            full.cache(block)
+        if published.took_window_block:
+            self.pools[WINDOW].cache(window_block)
+        entry = published.entry
+        if entry.block != block and len(tokens) == self.shape.block_size:
+            # The same content twice: go on with the block that others find, so that who holds a block also
+            # holds all before it, and what nobody holds can leave.
+            full.share(entry.block)
+            full.release(block)
+            sequence.tables[FULL][number] = entry.block
+        return entry
+
+    def _give_up_entry(self) -> bool:
+        entry = self.index.coldest()
+        if entry is None:
+            return False
+        self.num_evicted += 1
+        self.drop(self.index.remove(entry))
+        return True
+
+    def _give_up_window(self) -> bool:
+        entry = self.index.coldest_window()
+        if entry is None:
+            return False
+        self.num_evicted += 1
+        self.pools[WINDOW].uncache(self.index.give_window_back(entry))
+        return True

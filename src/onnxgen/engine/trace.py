@@ -184,6 +184,20 @@ class EngineTrace:
         """A preempted sequence runs again, with ``cached`` tokens that need no computing."""
         self._write("resume", seq=seq, cached=cached, blocks=[*blocks], window=[*window_blocks])
 
+    def restart(
+        self,
+        seq: int,
+        cached: int,
+        blocks: Sequence[int],
+        window_blocks: Sequence[int] = (),
+        *,
+        extra: Hashable = None,
+    ) -> None:
+        """A running sequence is computed again, because its content depends on another ``extra`` now."""
+        self._write(
+            "restart", seq=seq, cached=cached, blocks=[*blocks], window=[*window_blocks], extra=_text(extra)
+        )
+
     def swap_out(self, key: int, block: int, num_tokens: int, group: int = 0) -> None:
         """The first positions of a block were saved outside of the pool as ``key``."""
         self._write("swap_out", key=key, block=block, num_tokens=num_tokens, group=group)

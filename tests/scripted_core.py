@@ -42,6 +42,7 @@ class ScriptedCore:
         self._next = 0
         self.steps = 0
         self.closed = 0
+        self.calls = 0
         self.cancelled: list[tuple[int, int | None, str]] = []
 
     @property
@@ -71,6 +72,7 @@ class ScriptedCore:
 
     def step(self):
         self._own()
+        self.calls += 1
         self.steps += bool(self._produced)
         if self._step_s:
             time.sleep(self._step_s)
@@ -170,5 +172,7 @@ def dies_while_loading():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def loads_forever():
+def loads_forever(tell):
+    """Says in a file (a pipe, for who waits for it) which process it is."""
+    Path(tell).write_text(f"{os.getpid()}\n")
     threading.Event().wait()

@@ -51,7 +51,7 @@ class ThreadLink:
         if self._thread is None or self._thread is threading.current_thread():
             return
         self._thread.join(timeout_s)
-        if self._thread.is_alive():
+        if timeout_s and self._thread.is_alive():
             _log.warning("the engine's thread is still at work after %.1f s; it is left to itself", timeout_s)
 
 

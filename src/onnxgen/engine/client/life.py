@@ -31,7 +31,7 @@ class EngineLife:
     """What is pending with one engine: requests by number, and answers that somebody waits for.
 
     However the engine ends, every sample of every request ends once, and everybody who waits hears of it.
-    May be used from any thread; listeners are called without a lock.
+    May be used from any thread. Listeners are called one after another, so that nothing comes after an end.
 
     Args:
         numbers: Of requests and answers; shared by all lives of a client, so that none is met again.
@@ -42,6 +42,7 @@ class EngineLife:
         self._numbers = numbers
         self._progress = ProgressReplay(progress)
         self._lock = RLock()  # a client may be collected, and end its life, anywhere, in here too
+        self._telling = RLock()  # taken before the other
         self._health = Health(HealthState.STARTING)
         self._end: OnnxgenError | None = None
         self._pending: dict[int, _Pending] = {}
@@ -120,15 +121,23 @@ class EngineLife:
             error: Why.
             closed: Because somebody closed it, not because it failed.
         """
-        with self._lock:
-            if self._end is not None:
-                return
-            self._end = error
-            self._health = Health(HealthState.CLOSED) if closed else Health(HealthState.FAILED, str(error))
-            pending, self._pending = self._pending, {}
-            answers, self._answers = self._answers, {}
-            if not self.started.done():
-                self.started.set_exception(error)
+        with self._telling:
+            with self._lock:
+                if self._end is not None:
+                    return
+                self._end = error
+                self._health = (
+                    Health(HealthState.CLOSED) if closed else Health(HealthState.FAILED, str(error))
+                )
+                pending, self._pending = self._pending, {}
+                answers, self._answers = self._answers, {}
+                if not self.started.done():
+                    self.started.set_exception(error)
+            self._tell_end(error, pending, answers)
+
+    def _tell_end(
+        self, error: OnnxgenError, pending: dict[int, _Pending], answers: dict[int, Future[Any]]
+    ) -> None:
         self._progress.close()
         for future in answers.values():
             future.set_exception(error)
@@ -169,18 +178,23 @@ class EngineLife:
             future.set_exception(error)
 
     def _deliver(self, events: Sequence[EngineEvent]) -> None:
-        heard: list[tuple[Listener, EngineEvent]] = []
-        with self._lock:
-            for event in events:
-                pending = self._pending.get(event.request_id)
-                if pending is None:
-                    continue  # ended with its engine
-                heard.append((pending.listener, event))
-                if event.finish_reason is not None:
-                    pending.open.discard(event.index)
-                    if not pending.open:
-                        self._pending.pop(event.request_id, None)
-        _tell(heard)
+        with self._telling:
+            with self._lock:
+                heard = [
+                    (listener, event) for event in events if (listener := self._listener(event)) is not None
+                ]
+            _tell(heard)
+
+    def _listener(self, event: EngineEvent) -> Listener | None:
+        """Who hears of an event; None if its request was forgotten, or ended with its engine."""
+        pending = self._pending.get(event.request_id)
+        if pending is None:
+            return None
+        if event.finish_reason is not None:
+            pending.open.discard(event.index)
+            if not pending.open:
+                self._pending.pop(event.request_id, None)
+        return pending.listener
 
 
 def _tell(heard: Iterable[tuple[Listener, EngineEvent]]) -> None:

@@ -119,7 +119,10 @@ class ProcessLink:
         watcher.join(timeout_s)
         for wait_s, force in ((_TERMINATE_S, process.terminate), (None, process.kill)):
             if watcher.is_alive():
-                _log.warning("the engine's process %d is still at work; it is ended by force", process.pid)
+                if timeout_s:
+                    _log.warning(
+                        "the engine's process %d is still at work; it is ended by force", process.pid
+                    )
                 force()
                 watcher.join(wait_s)
         for thread in others:

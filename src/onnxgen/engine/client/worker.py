@@ -19,8 +19,8 @@ from onnxgen.engine.client.progress_relay import ProgressRelay
 from onnxgen.engine.client.serve import serve
 from onnxgen.foundations.progress import shown_by
 
-_PARENT_CHECK_S = 2.0
-_FAREWELL_S = 5.0
+_PARENT_CHECK_S = 1.0
+_FAREWELL_S = 2.0
 
 
 def main() -> None:

@@ -1,0 +1,53 @@
+"""How many tokens of a job go into a step."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from onnxgen.scheduler.config import SchedulerConfig
+from onnxgen.scheduler.job import Job
+
+
+class Chunk(NamedTuple):
+    """Ask for ``num_tokens``, and be content with ``least``; none: the job does not fit into what is left of a step."""
+
+    num_tokens: int
+    least: int
+
+
+NOTHING = Chunk(0, 1)
+
+
+def next_chunk(job: Job, context_len: int, *, config: SchedulerConfig, left: int, is_first: bool) -> Chunk:
+    """What ``job``, of which the cache holds ``context_len`` tokens, computes next.
+
+    Args:
+        job: Whose tokens.
+        context_len: Its tokens that need no computing.
+        config: The longest chunk.
+        left: Tokens that the step has left.
+        is_first: No other chunk is in the step. A job that must reach ``min_chunk_end`` at once then may exceed
+            what is left, since no step would ever have room for it otherwise.
+    """
+    pending = len(job.tokens) - context_len
+    if config.solo:
+        num_tokens = _to_next_mark(job, context_len, grid=config.chunk_tokens)
+        return Chunk(num_tokens, num_tokens)
+    num_tokens = min(pending, config.chunk_tokens, left)
+    must = min(pending, job.min_chunk_end - context_len)
+    if must <= num_tokens:
+        return Chunk(num_tokens, max(must, 1)) if num_tokens > 0 else NOTHING
+    return Chunk(must, must) if is_first else NOTHING
+
+
+def _to_next_mark(job: Job, context_len: int, *, grid: int) -> int:
+    """Prompts end their chunks at multiples of ``grid``, or at ``min_chunk_end`` for the first; answers have one token each.
+
+    ::
+
+        prompt of 10, grid 4      [ 0 1 2 3 | 4 5 6 7 | 8 9 ]  10 | 11 | 12 ...
+    """
+    if context_len >= job.prompt_tokens:
+        return min(1, len(job.tokens) - context_len)
+    mark = max((context_len // grid + 1) * grid, job.min_chunk_end)
+    return min(mark, job.prompt_tokens) - context_len

@@ -1,0 +1,74 @@
+"""Budgets and rules of scheduling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from onnxgen.errors import ConfigError
+from onnxgen.foundations.suggest import did_you_mean
+
+Preemption = Literal["auto", "swap", "recompute", "off"]
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerConfig:
+    """Budgets and rules; all of them can be changed while requests run.
+
+    Attributes:
+        max_seqs: Sequences that run at once.
+        max_step_tokens: Tokens of a step, decodes and chunks of prompts together.
+        chunk_tokens: Tokens of a prompt in one step, so that a long one does not hold up the others.
+        max_cache_bytes: Cache that running sequences hold, each one counted whole; None: the pool is the limit.
+        max_waiting: Jobs that wait for admission; None: any number.
+        policy: Who is admitted first and gives way last: ``"fcfs"``, ``"priority"``, ``"fair"``, or one's own as
+            ``"package.module:Class"``.
+        tenant_weights: For ``"fair"``: shares of tenants; others weigh 1.
+        aging_steps: For ``"priority"``: this many steps of waiting make up for one priority; None: none do, and
+            a stream of urgent jobs starves the others.
+        preemption: What becomes of a sequence that gives way: ``"swap"`` to a tier where there is room,
+            ``"recompute"`` later, ``"auto"``: whichever is estimated to be faster. ``"off"``: a job is admitted
+            when there is room for the longest answer it may give, so that none has to give way.
+        wait_for_prefix: A newcomer waits while a neighbour computes a prefix that it shares.
+        solo: One sequence a step, its prompt in chunks of exactly ``chunk_tokens`` and its answer token by token,
+            also when it is computed again: so it gets the same bits among others as alone, on any backend.
+    """
+
+    max_seqs: int = 32
+    max_step_tokens: int = 512
+    chunk_tokens: int = 512
+    max_cache_bytes: int | None = None
+    max_waiting: int | None = None
+    policy: str = "fcfs"
+    tenant_weights: Mapping[str, float] = field(default_factory=dict[str, float])
+    aging_steps: int | None = 512
+    preemption: Preemption = "auto"
+    wait_for_prefix: bool = True
+    solo: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        for name in ("max_seqs", "max_step_tokens", "chunk_tokens"):
+            _at_least(name, getattr(self, name), 1)
+        for name, least in (("max_cache_bytes", 1), ("max_waiting", 0), ("aging_steps", 1)):
+            if getattr(self, name) is not None:
+                _at_least(name, getattr(self, name), least)
+        if self.max_step_tokens < self.max_seqs:
+            raise ConfigError(
+                f"max_step_tokens is {self.max_step_tokens}, but max_seqs={self.max_seqs} sequences take one token "
+                "each per step; raise the one or lower the other"
+            )
+        for tenant, weight in self.tenant_weights.items():
+            if not 0 < weight < float("inf"):
+                raise ConfigError(f"tenant_weights[{tenant!r}] is {weight}; a weight is a positive number")
+        if self.preemption not in get_args(Preemption):
+            raise ConfigError(
+                f"preemption is {self.preemption!r}; it is one of {', '.join(get_args(Preemption))}"
+                f"{did_you_mean(self.preemption, get_args(Preemption))}"
+            )
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise ConfigError(f"{name} is {value}; it must be at least {least}")

@@ -1,0 +1,43 @@
+"""What a step will do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from onnxgen.kvcache.reservation import Reservation
+from onnxgen.scheduler.job import Job
+
+PreemptionMode = Literal["swap", "recompute"]
+
+
+class Slice(NamedTuple):
+    """Tokens ``[context_len, context_len + num_tokens)`` of one job."""
+
+    job: Job
+    context_len: int
+    num_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """Who takes part in a step, and what had to happen for it.
+
+    Attributes:
+        reservation: Where the blocks of the step are; to commit or roll back sequence by sequence.
+        slices: What is computed: decodes first, then chunks of prompts, each in the order of their claims.
+        admitted: Newcomers, with the tokens that need no computing.
+        resumed: Those that had to give way and are back, with the tokens that need no computing.
+        preempted: Those that gave way, and how.
+    """
+
+    reservation: Reservation
+    slices: list[Slice] = field(default_factory=list[Slice])
+    admitted: list[tuple[Job, int]] = field(default_factory=list[tuple[Job, int]])
+    resumed: list[tuple[Job, int]] = field(default_factory=list[tuple[Job, int]])
+    preempted: list[tuple[Job, PreemptionMode]] = field(default_factory=list[tuple[Job, PreemptionMode]])
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens that the step computes."""
+        return sum(part.num_tokens for part in self.slices)

@@ -1,0 +1,174 @@
+"""A loop that does what an engine does with a scheduler and a cache, without a model: tokens are counted out."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from onnxgen.kvcache.base import PoolShape
+from onnxgen.kvcache.manager import CacheManager
+from onnxgen.scheduler.config import SchedulerConfig
+from onnxgen.scheduler.costs import PreemptionCosts
+from onnxgen.scheduler.job import Job, JobState
+from onnxgen.scheduler.plan import StepPlan
+from onnxgen.scheduler.scheduler import Scheduler
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """A job, how long it gets, and what happened to it."""
+
+    job: Job
+    final: int
+    added: int
+    admitted: int | None = None
+    ended: int | None = None
+    token_steps: list[int] = field(default_factory=list)
+    num_preempted: int = 0
+
+
+class Loop:
+    """Adds jobs, plans steps, commits them and appends a token to each that reached its end."""
+
+    def __init__(self, config: SchedulerConfig, shape: PoolShape, *, costs: PreemptionCosts | None = None, **cache):
+        self.shape = shape
+        self.cache = CacheManager(shape, **cache)
+        self.scheduler = Scheduler(config, self.cache, costs=costs or PreemptionCosts())
+        self.config = config
+        self.runs: dict[int, Run] = {}
+        self.live: dict[int, Run] = {}
+        self.step_number = 0
+        self.last: StepPlan | None = None
+
+    def add(self, prompt: int | Sequence[int], final: int | None = None, *, max_tokens: int | None = None, **fields) -> Run:
+        """A job with a prompt of so many tokens, unlike all others; it grows to ``final`` tokens."""
+        number = len(self.runs)
+        tokens = [number * 100_000 + i for i in range(prompt)] if isinstance(prompt, int) else list(prompt)
+        final = len(tokens) + 1 if final is None else final
+        job = Job(number, tokens, max_tokens=max_tokens or final, **fields)
+        self.scheduler.add(job)
+        return self._keep(job, min(final, job.max_tokens))
+
+    def fork(self, run: Run, final: int) -> Run:
+        """A child that has the parent's tokens, the last one differing, and grows to ``final`` tokens."""
+        number = len(self.runs)
+        tokens = [*run.job.tokens[:-1], number * 100_000 + 99_999]
+        child = Job(number, tokens, max_tokens=max(final, len(tokens)), lane=run.job.lane, tenant=run.job.tenant)
+        self.scheduler.fork(run.job, child)
+        return self._keep(child, final)
+
+    def cancel(self, run: Run) -> None:
+        """It is no longer wanted."""
+        self.scheduler.remove(run.job, keep=True)
+        del self.live[run.job.id]
+
+    def plan(self) -> StepPlan | None:
+        """Plan, and check what holds of every plan."""
+        self.step_number += 1
+        plan = self.scheduler.plan()
+        self.last = plan
+        if plan is not None:
+            self._check(plan)
+            for job, _ in plan.admitted:
+                self.runs[job.id].admitted = self.step_number
+            for job, _ in plan.preempted:
+                self.runs[job.id].num_preempted += 1
+        return plan
+
+    def commit(self, plan: StepPlan) -> None:
+        """The step succeeded: tokens are appended, and jobs that are long enough end."""
+        for job, _, _ in plan.slices:
+            plan.reservation.commit(job.id, job.tokens)
+        self.scheduler.done(plan)
+        for job, context_len, num_tokens in plan.slices:
+            if context_len + num_tokens < len(job.tokens):
+                continue
+            run = self.runs[job.id]
+            job.tokens.append(job.id * 100_000 + 50_000 + len(job.tokens))
+            run.token_steps.append(self.step_number)
+            if len(job.tokens) >= run.final:
+                run.ended = self.step_number
+                self.scheduler.remove(job, keep=True)
+                del self.live[job.id]
+
+    def fail(self, plan: StepPlan) -> None:
+        """The step failed: everything is as before."""
+        for job, _, _ in plan.slices:
+            plan.reservation.rollback(job.id)
+
+    def step(self) -> StepPlan | None:
+        """Plan and commit."""
+        plan = self.plan()
+        if plan is not None:
+            self.commit(plan)
+        self.check_integrity()
+        return plan
+
+    def run(self, *, bound: int) -> int:
+        """Steps until all jobs have ended; fails when that takes more than ``bound``."""
+        start = self.step_number
+        while self.live:
+            assert self.step_number - start < bound, f"{len(self.live)} jobs have not ended after {bound} steps"
+            assert self.step() is not None, f"stuck: {[(r.job.state, len(r.job.tokens)) for r in self.live.values()]}"
+        return self.step_number - start
+
+    def check_integrity(self) -> None:
+        """Of scheduler and cache."""
+        self.scheduler.check_integrity()
+        self.cache.check_integrity()
+        assert {job.id for job in self.scheduler.jobs} == set(self.live)
+
+    def _keep(self, job: Job, final: int) -> Run:
+        run = Run(job, final, added=self.step_number)
+        self.runs[job.id] = self.live[job.id] = run
+        return run
+
+    def _check(self, plan: StepPlan) -> None:
+        config, parts = self.config, plan.slices
+        assert parts, "a plan without slices"
+        ids = [part.job.id for part in parts]
+        assert len(ids) == len(set(ids)), "twice in one step"
+        assert len({part.job.lane for part in parts}) == 1, "two lanes in one step"
+        for job, context_len, num_tokens in parts:
+            assert job.state is JobState.RUNNING
+            assert num_tokens >= 1
+            assert context_len == self.cache.length(job.id) == plan.reservation.context_len(job.id)
+            end = context_len + num_tokens
+            assert end <= len(job.tokens)
+            assert len(plan.reservation.blocks(job.id)) * self.shape.block_size >= end
+            if context_len < job.min_chunk_end:
+                assert end >= min(job.min_chunk_end, len(job.tokens))
+            else:
+                assert num_tokens <= config.chunk_tokens
+        exempt = sum(n for job, at, n in parts if at < job.min_chunk_end)
+        assert plan.num_tokens - exempt <= config.max_step_tokens
+        running = self.scheduler.running
+        assert sum(job.width for job in running) <= config.max_seqs or len(running) == 1
+        if plan.preempted:
+            assert not plan.admitted, "somebody was admitted although somebody had to give way"
+            assert not plan.resumed or plan.resumed[0][0].state is not JobState.WAITING
+        if config.max_cache_bytes is not None and len(running) > 1:
+            size = self.shape.block_size
+            held = {part.job.id: part.context_len + part.num_tokens for part in parts}
+            lengths = [held.get(job.id, self.cache.length(job.id)) for job in running]
+            assert sum(-(-n // size) for n in lengths) * self.shape.block_bytes <= config.max_cache_bytes
+        if config.solo:
+            assert len(parts) == 1
+
+
+def random_config(rng: random.Random, *, policy: str, preemption: str, **fixed) -> SchedulerConfig:
+    """Small budgets."""
+    max_seqs = rng.randint(1, 6)
+    return SchedulerConfig(
+        max_seqs=max_seqs,
+        max_step_tokens=max_seqs + rng.randint(0, 12),
+        chunk_tokens=rng.randint(1, 12),
+        policy=policy,
+        preemption=preemption,
+        aging_steps=rng.choice([None, 3, 50]),
+        tenant_weights={"a": 2.0, "b": 0.5},
+        wait_for_prefix=rng.random() < 0.5,
+        solo=rng.random() < 0.2,
+        **fixed,
+    )

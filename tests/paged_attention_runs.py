@@ -120,6 +120,7 @@ class StepRun:
             **self.shared,
             "rows": address(self.rows),
             "row_bytes": self.rows.strides[0],
+            "slots_word": int(Header.SLOTS),
             "query_column": 0,
             "key_column": queries,
             "value_column": queries + keys,
@@ -139,6 +140,7 @@ class StepRun:
         self.attend_arguments: dict[str, Any] = {
             **attention.attend_constants(),
             **self.shared,
+            "table_word": int(Header.BLOCK_TABLE),
             "out": address(self.out),
             "out_stride": self.out.strides[0],
             "sinks": address(tables.sinks),

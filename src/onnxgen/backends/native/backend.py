@@ -14,6 +14,7 @@ from onnxgen.backends.native.contents import spans_of
 from onnxgen.backends.native.prepared import Prepared, prepare
 from onnxgen.backends.native.profiling import StepProfiler
 from onnxgen.backends.native.running import StepRunner
+from onnxgen.backends.native.windows import layer_windows
 from onnxgen.backends.native.wishes import refuse_wishes, thread_count
 from onnxgen.backends.profile import StepProfile
 from onnxgen.errors import BackendError, CapabilityError, OnnxgenError, StateError, StepError
@@ -52,6 +53,7 @@ class NativeBackend:
         self._layers = prepared.plan.caches
         self._vocab_size = model.vocab_size
         longest = min(model.context_length, prepared.plan.positions or model.context_length)
+        self._windows = layer_windows(prepared.plan, context=longest)
         self._capabilities = Capabilities(
             ragged=True,
             paged=True,
@@ -59,6 +61,8 @@ class NativeBackend:
             copy_blocks=True,
             hidden_states=prepared.plan.hidden_states is not None,
             max_context=longest,
+            batch_invariant=True,
+            window=max((window for window in self._windows if window is not None), default=None),
         )
         self._runner: StepRunner | None = _runner(
             prepared, model, context=longest, threads=self._threads, spinning=config.spinning
@@ -80,6 +84,8 @@ class NativeBackend:
     def create_cache(self, *, num_seqs: int, num_tokens: int, window_group: bool = False) -> NativeCache:
         """Allocate room for ``num_seqs`` sequences of up to ``num_tokens`` tokens each.
 
+        With ``window_group``, layers that see a window have blocks of their own.
+
         Raises:
             BackendError: The memory cannot be had; the message has both sizes.
             CapabilityError: ``num_tokens`` is more than the model's context.
@@ -95,6 +101,7 @@ class NativeBackend:
             )
         return NativeCache(
             self._layers,
+            windows=self._windows if window_group else None,
             num_seqs=num_seqs,
             num_tokens=num_tokens,
             block_size=self._block_size,
@@ -117,21 +124,20 @@ class NativeBackend:
             runner = self._loaded()
             if not isinstance(cache, NativeCache) or cache.owner is not self:
                 raise StepError("the cache was made by another backend")
-            cache.layer_addresses  # noqa: B018 - a closed cache says so before anything else
+            cache.layers  # noqa: B018 - a closed cache says so before anything else
             check_step(
                 step, geometry=cache.geometry, capabilities=self._capabilities, vocab_size=self._vocab_size
             )
-            spans = spans_of(step)
-            cache.contents.check(spans, step.copies)
-            cache.copy(step.copies)
-            cache.contents.begin(spans)
+            groups = spans_of(step, window=self._capabilities.window)
+            cache.check(groups, step.copies)
+            cache.begin(groups, step.copies)
             try:
-                logits, hidden = runner.run(step, spans, cache)
+                logits, hidden = runner.run(step, groups, cache)
             except OnnxgenError:
                 raise
             except Exception as cause:
                 raise BackendError(f"a step of {step.num_tokens} tokens failed: {cause}") from cause
-            cache.contents.end(spans)
+            cache.end(groups)
             if runner.profiler is not None:
                 runner.profiler.add_step(time.perf_counter() - started)
             return StepOutput(logits, hidden if step.want_hidden_states else None)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from onnxgen.backends.native.plan import Call, Family, StepPlan
 from onnxgen.backends.native.table_builder import TableBuilder
+from onnxgen.backends.native.windows import layer_windows
 from onnxgen.graph.cpu.aligned_memory import aligned
+from onnxgen.graph.cpu.compiled.header import Header
 from onnxgen.graph.cpu.paged_attention import PagedAttention, Rotation
 
 _SPLIT_KEYS = 256
@@ -35,13 +39,15 @@ class AttentionMemory:
         self._partials = aligned(max((k.partials_bytes(self._most_partials) for k in kinds), default=0))
         self._items: dict[tuple[float, ...], np.ndarray] = {}
         self._pages: list[tuple[int, int]] = []
+        self._windows = layer_windows(plan, context=context)
 
     def bind(self, builder: TableBuilder, call: Call) -> None:
         """Append the rows of one call: the work items where a window is new, keys and values, attention."""
         kind = attention_of(call)
         items = self._planned(builder, call, kind)
         query, y = call.reads["query"], call.writes["y"]
-        parts = self._threads * _PARTS_PER_THREAD
+        cache, parts = call.number("cache"), self._threads * _PARTS_PER_THREAD
+        windowed = self._windows[cache] is not None
         shared = {
             "queries": self._queries.ctypes.data, "query_scales": self._scales.ctypes.data, "pages": 0,
             "block_bytes": 0,
@@ -53,20 +59,23 @@ class AttentionMemory:
             value_column=call.reads["value"].offset,
             query_norm=builder.vector(call, "query_norm"), key_norm=builder.vector(call, "key_norm"),
             epsilon=call.real("epsilon"), cos=builder.vector(call, "cos"), sin=builder.vector(call, "sin"),
+            slots_word=int(Header.WINDOW_SLOTS if windowed else Header.SLOTS),
             **shared, **kind.write_constants(),
         )  # fmt: skip
-        self._pages.append((row, call.number("cache")))
+        self._pages.append((row, cache))
         row = builder.add(
             kind.attend_kernel(), call, parts, out=y, out_stride=builder.arena.stride(y),
             sinks=builder.vector(call, "sinks"), items=items.ctypes.data,
+            table_word=int(Header.WINDOW_TABLE if windowed else Header.BLOCK_TABLE),
             partials=self._partials.ctypes.data, **shared, **kind.attend_constants(),
         )  # fmt: skip
-        self._pages.append((row, call.number("cache")))
+        self._pages.append((row, cache))
 
-    def use(self, builder: TableBuilder, layers: list[int], block_bytes: int) -> None:
+    def use(self, builder: TableBuilder, layers: Sequence[tuple[int, int]]) -> None:
         """Let the rows read and write a cache: addresses of its layers, and bytes from block to block."""
         for row, layer in self._pages:
-            builder.table.set(row, "pages", layers[layer])
+            address, block_bytes = layers[layer]
+            builder.table.set(row, "pages", address)
             builder.table.set(row, "block_bytes", block_bytes)
 
     def _planned(self, builder: TableBuilder, call: Call, kind: PagedAttention) -> np.ndarray:

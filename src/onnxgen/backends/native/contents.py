@@ -5,6 +5,8 @@ A sequence of 21 tokens that a step takes to 25, in blocks of 8:
     block       0         1         2            3
     context     |xxxxxxxx|xxxxxxxx|xxxxx   |               must have been written
     after       |xxxxxxxx|xxxxxxxx|xxxxxxxx|x       |      counts as written when the step has succeeded
+
+Of layers that see a window, blocks before it need not be there.
 """
 
 from __future__ import annotations
@@ -18,28 +20,37 @@ from onnxgen.errors import StepError
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One sequence of a step.
+    """One sequence of a step, in one group of blocks.
 
     Attributes:
         context_len: Tokens in the cache before the step.
         total: Tokens after it.
         blocks: Its blocks, as far as the step's table is wide.
+        first: The first position that is read.
     """
 
     context_len: int
     total: int
     blocks: Sequence[int]
+    first: int = 0
 
 
-def spans_of(step: Step) -> list[Span]:
-    """The sequences of a step."""
+def spans_of(step: Step, *, window: int | None = None) -> list[list[Span]]:
+    """The sequences of a step, for each group of blocks that it has a table of.
+
+    Args:
+        step: A step that was checked.
+        window: Positions that layers of the second group see.
+    """
     ends: list[int] = step.cu_seqlens.tolist()
     contexts: list[int] = step.context_lens.tolist()
-    tables: list[list[int]] = step.block_table.tolist()
-    return [
-        Span(context, context + ends[i + 1] - ends[i], table)
-        for i, (context, table) in enumerate(zip(contexts, tables, strict=True))
-    ]
+    totals = [context + ends[i + 1] - ends[i] for i, context in enumerate(contexts)]
+    groups = [[Span(*span) for span in zip(contexts, totals, step.block_table.tolist(), strict=True)]]
+    if step.window_table is not None and window is not None:
+        firsts = [max(context - window + 1, 0) for context in contexts]
+        windows = zip(contexts, totals, step.window_table.tolist(), firsts, strict=True)
+        groups.append([Span(*span) for span in windows])
+    return groups
 
 
 class BlockContents:
@@ -68,8 +79,9 @@ class BlockContents:
         """
         written, long = self._after(copies)
         for i, span in enumerate(spans):
+            begin = span.first // self._size
             full, rest = divmod(span.context_len, self._size)
-            holes = [b for b in span.blocks[:full] if written[b] < self._size]
+            holes = [b for b in span.blocks[begin:full] if written[b] < self._size]
             if rest and written[span.blocks[full]] < rest:
                 holes.append(span.blocks[full])
             if holes:
@@ -79,7 +91,7 @@ class BlockContents:
                 )
             if self._switch_length is None:
                 continue
-            if any(long[b] != self._is_long(span.total) for b in span.blocks[: full + bool(rest)]):
+            if any(long[b] != self._is_long(span.total) for b in span.blocks[begin : full + bool(rest)]):
                 raise StepError(
                     f"sequence {i} goes to {span.total} tokens, on the other side of {self._switch_length}, where "
                     "this model's rotary tables change; it must start again from its first token"

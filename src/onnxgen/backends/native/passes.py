@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnxgen.backends.base import Step
+from onnxgen.backends.base import FULL, WINDOW, Step
 from onnxgen.backends.native.contents import Span
 from onnxgen.graph.cpu.compiled.header import HEADER_WORDS, Header
 from onnxgen.graph.cpu.step.table import StepShape
@@ -50,7 +50,7 @@ class RotaryRows:
 
 def cut_step(
     step: Step,
-    spans: Sequence[Span],
+    groups: Sequence[Sequence[Span]],
     *,
     most_tokens: int,
     block_size: int,
@@ -61,17 +61,20 @@ def cut_step(
 
     Args:
         step: A step that was checked.
-        spans: Its sequences.
+        groups: Its sequences, for each group of blocks.
         most_tokens: The most tokens of a pass.
         block_size: Positions of a block as the step counts them.
         stored_size: Positions of a block in memory.
         rotary: How positions find their rows of the rotary tables.
     """
-    slots, rotated = _places(step, spans, block_size, stored_size, rotary)
+    rotated = _rotated(step, groups[FULL], rotary)
+    # Without a group of windows, kernels of windowed layers find the same blocks as the others.
+    tables = (step.block_table, step.block_table if step.window_table is None else step.window_table)
+    slots = [_slots(step, *both, block_size, stored_size) for both in zip(groups, tables, strict=False)]
     if step.num_tokens <= most_tokens:
         whole = (
-            step.token_ids, rotated, step.cu_seqlens, step.context_lens, step.block_table, slots,
-            step.logits_rows,
+            step.token_ids, rotated, step.cu_seqlens, step.context_lens, step.logits_rows,
+            tables[FULL], slots[FULL], tables[WINDOW], slots[-1],
         )  # fmt: skip
         yield _pass(whole, first_row=0, stored_size=stored_size)
         return
@@ -85,37 +88,34 @@ def cut_step(
         arrays = (
             step.token_ids[start:end], rotated[start:end],
             np.clip(step.cu_seqlens[first : last + 1], start, end) - start, contexts,
-            step.block_table[first:last], slots[start:end], step.logits_rows[low:high] - start,
+            step.logits_rows[low:high] - start, tables[FULL][first:last], slots[FULL][start:end],
+            tables[WINDOW][first:last], slots[-1][start:end],
         )  # fmt: skip
         yield _pass(arrays, first_row=low, stored_size=stored_size)
 
 
-def _places(
-    step: Step, spans: Sequence[Span], block_size: int, stored_size: int, rotary: RotaryRows
-) -> tuple[np.ndarray, np.ndarray]:
-    """Where each token's key and value go, and which row of the rotary tables it uses: int64 ``[tokens]`` each."""
+def _slots(
+    step: Step, spans: Sequence[Span], table: np.ndarray, block_size: int, stored_size: int
+) -> np.ndarray:
+    """Where each token's key and value go, int64 ``[tokens]``."""
     if step.num_tokens <= _FEW_TOKENS:  # numpy costs a decode step of a small model several percent
         slots = [
             span.blocks[position // block_size] * stored_size + position % block_size
             for span in spans
             for position in range(span.context_len, span.total)
         ]
-        if rotary.switch_length is None:
-            return np.array(slots, np.int64), step.positions
-        return np.array(slots, np.int64), step.positions + np.repeat(*_long_starts(spans, rotary))
+        return np.array(slots, np.int64)
     lengths = step.cu_seqlens[1:] - step.cu_seqlens[:-1]
-    blocks = step.block_table[np.repeat(np.arange(step.num_seqs), lengths), step.positions // block_size]
-    slots = blocks.astype(np.int64) * stored_size + step.positions % block_size
+    blocks = table[np.repeat(np.arange(step.num_seqs), lengths), step.positions // block_size]
+    return blocks.astype(np.int64) * stored_size + step.positions % block_size
+
+
+def _rotated(step: Step, spans: Sequence[Span], rotary: RotaryRows) -> np.ndarray:
+    """Which row of the rotary tables each token uses, int64 ``[tokens]``."""
     if rotary.switch_length is None:
-        return slots, step.positions
-    return slots, step.positions + np.repeat(*_long_starts(spans, rotary))
-
-
-def _long_starts(spans: Sequence[Span], rotary: RotaryRows) -> tuple[list[int], list[int]]:
-    """What positions of each sequence are moved by, and how many it has in the step."""
-    assert rotary.switch_length is not None
+        return step.positions
     starts = [rotary.long_start if span.total > rotary.switch_length else 0 for span in spans]
-    return starts, [span.total - span.context_len for span in spans]
+    return step.positions + np.repeat(starts, [span.total - span.context_len for span in spans])
 
 
 _FEW_TOKENS = 32
@@ -124,19 +124,22 @@ _ADDRESSES = (
     Header.POSITIONS,
     Header.CU_SEQLENS,
     Header.CONTEXT_LENS,
+    Header.LOGITS_ROWS,
     Header.BLOCK_TABLE,
     Header.SLOTS,
-    Header.LOGITS_ROWS,
+    Header.WINDOW_TABLE,
+    Header.WINDOW_SLOTS,
 )
-_TYPES = (np.int64, np.int64, np.int32, np.int32, np.int32, np.int64, np.int64)
+_TYPES = (np.int64, np.int64, np.int32, np.int32, np.int64, np.int32, np.int64, np.int32, np.int64)
 
 
 def _pass(arrays: tuple[np.ndarray, ...], *, first_row: int, stored_size: int) -> Pass:
     held = tuple(np.ascontiguousarray(a, kind) for a, kind in zip(arrays, _TYPES, strict=True))
-    tokens, rows = held[0].size, held[6].size
+    tokens, rows = held[0].size, held[4].size
     words = [0] * HEADER_WORDS
     words[Header.TOKENS], words[Header.SEQS], words[Header.ROWS] = tokens, held[3].size, rows
     for word, array in zip(_ADDRESSES, held, strict=True):
         words[word] = array.ctypes.data
-    words[Header.BLOCK_TABLE_WIDTH], words[Header.BLOCK_SIZE] = held[4].shape[1], stored_size
+    words[Header.BLOCK_TABLE_WIDTH], words[Header.WINDOW_TABLE_WIDTH] = held[5].shape[1], held[7].shape[1]
+    words[Header.BLOCK_SIZE] = stored_size
     return Pass(np.array(words, np.int64), StepShape(tokens=tokens, rows=rows), first_row, held)

@@ -58,11 +58,11 @@ class StepRunner:
         self._binding.builder.table.load()
         self._counts: dict[tuple[int, int], np.ndarray] = {}
         self._logits, self._hidden = ReusedArrays(), ReusedArrays()
-        self._bound: tuple[int, int] | None = None
+        self._bound: tuple[tuple[int, int], ...] | None = None
         self.profiler: StepProfiler | None = None
 
     def run(
-        self, step: Step, spans: Sequence[Span], cache: NativeCache
+        self, step: Step, groups: Sequence[Sequence[Span]], cache: NativeCache
     ) -> tuple[Float32Array, Float32Array | None]:
         """Run a checked step; returns the logits, and the hidden states if the graph gives them, of the wanted rows."""
         self._use(cache)
@@ -75,7 +75,7 @@ class StepRunner:
             results["hidden_states"] = (self._plan.hidden_states, self._hidden.take((wanted, width)))
         passes = cut_step(
             step,
-            spans,
+            groups,
             most_tokens=MOST_TOKENS,
             block_size=cache.geometry.block_size,
             stored_size=cache.stored_size,
@@ -118,8 +118,6 @@ class StepRunner:
         return counts
 
     def _use(self, cache: NativeCache) -> None:
-        layers = cache.layer_addresses
-        key = (layers[0] if layers else 0, cache.block_bytes)
-        if key != self._bound:
-            self._binding.attention.use(self._binding.builder, layers, cache.block_bytes)
-            self._bound = key
+        if cache.layers is not self._bound:
+            self._binding.attention.use(self._binding.builder, cache.layers)
+            self._bound = cache.layers

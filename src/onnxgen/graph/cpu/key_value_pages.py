@@ -7,9 +7,9 @@ What one head needs lies together, in the order in which attention reads it::
     head    [ tile 0: tokens 0-63 | tile 1: 64-127 | ...                 ]       head_bytes
     tile    [ keys' scales | values' log scales | values' inverse scales ]       3 x float32 [tile tokens]
             [ keys         int16 [head_dim / 2][tile tokens][2 dimensions]   ]
-            [ values       int16 [tile tokens / 2][value_dim][2 tokens]      ]   tile_bytes
+            [ values       int16 [tile tokens / 2][value_dim][2 tokens]      ]   tile_bytes    or int8, likewise
 
-Keys are integers times a scale of their token: ``key = scale * whole``. A line of 64 bytes has two dimensions of 16 tokens, so a
+Keys are integers times a scale of their token: ``key = scale * whole``. A line of 32 numbers has two dimensions of 16 tokens, so a
 product with a query leaves one score in each lane. Values are kept likewise, ``value = 2 ** log scale * whole``, but a line has two
 tokens of 16 dimensions, so that the weighted sum leaves one dimension in each lane. Their scale is kept as its logarithm and its
 inverse because that is what attention multiplies weights with (`onnxgen.graph.cpu.compiled.paged.weights`).
@@ -39,6 +39,7 @@ class KeyValuePages:
         head_dim: Dimensions of a key: a multiple of 16 from 32 to 256.
         value_dim: Of a value, likewise.
         block_size: Tokens of a block, a multiple of 16.
+        bits: Of each number, 16 or 8.
 
     Raises:
         OptionError: a size that this layout has no place for.
@@ -48,6 +49,7 @@ class KeyValuePages:
     head_dim: int
     value_dim: int
     block_size: int
+    bits: int = 16
 
     def __post_init__(self) -> None:
         for name, size in (("head_dim", self.head_dim), ("value_dim", self.value_dim)):
@@ -59,6 +61,8 @@ class KeyValuePages:
             raise OptionError(
                 f"asked for blocks of {self.block_size} tokens; a block has a multiple of {GROUP_TOKENS}"
             )
+        if self.bits not in (8, 16):
+            raise OptionError(f"asked for keys and values of {self.bits} bits; they have 16 or 8")
         if self.kv_heads < 1:
             raise OptionError(f"asked for {self.kv_heads} heads of keys and values; there is at least 1")
 
@@ -70,12 +74,12 @@ class KeyValuePages:
     @property
     def tile_bytes(self) -> int:
         """A tile of one head."""
-        return self.tile_tokens * token_bytes(self.head_dim, self.value_dim)
+        return self.tile_tokens * token_bytes(self.head_dim, self.value_dim, self.bits)
 
     @property
     def head_bytes(self) -> int:
         """One head of a block."""
-        return self.block_size * token_bytes(self.head_dim, self.value_dim)
+        return self.block_size * token_bytes(self.head_dim, self.value_dim, self.bits)
 
     @property
     def block_bytes(self) -> int:
@@ -106,11 +110,11 @@ class KeyValuePages:
 
     def _parts(self, tile: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Scales, keys and values of a tile: views ``[tokens / n, n, ...]``, where ``n`` tokens lie interleaved."""
-        tokens = self.tile_tokens
-        ends = np.cumsum([4 * SCALES * tokens, 2 * self.head_dim * tokens])
+        tokens, numbers = self.tile_tokens, np.dtype(np.int16 if self.bits == 16 else np.int8)
+        ends = np.cumsum([4 * SCALES * tokens, numbers.itemsize * self.head_dim * tokens])
         scales, keys, values = np.split(tile, ends)
         return (
             scales.view(np.float32).reshape(SCALES, tokens, 1).transpose(1, 2, 0),
-            keys.view(np.int16).reshape(-1, tokens, 1, 2).transpose(1, 2, 0, 3),
-            values.view(np.int16).reshape(-1, self.value_dim, 2).transpose(0, 2, 1),
+            keys.view(numbers).reshape(-1, tokens, 1, 2).transpose(1, 2, 0, 3),
+            values.view(numbers).reshape(-1, self.value_dim, 2).transpose(0, 2, 1),
         )

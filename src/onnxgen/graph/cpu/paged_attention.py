@@ -49,6 +49,7 @@ class PagedAttention:
         norm: Whether queries and keys are divided by their root mean square, head by head, and weighted.
         rotary_dim: Leading dimensions that are rotated, even; 0 for none.
         rotation: How they pair.
+        bits: Of each number of keys and values in pages, 16 or 8.
 
     Raises:
         OptionError: sizes that these kernels do not have.
@@ -64,6 +65,7 @@ class PagedAttention:
     norm: bool = False
     rotary_dim: int = 0
     rotation: Rotation = Rotation.HALVES
+    bits: int = 16
 
     def __post_init__(self) -> None:
         self.pages(block_size=16)
@@ -88,7 +90,7 @@ class PagedAttention:
 
     def pages(self, *, block_size: int) -> KeyValuePages:
         """The layout of a layer's blocks."""
-        return KeyValuePages(self.kv_heads, self.head_dim, self.value_dim, block_size)
+        return KeyValuePages(self.kv_heads, self.head_dim, self.value_dim, block_size, self.bits)
 
     def write_kernel(self) -> StepKernel:
         """Norms, rotates and rounds; any number of parts up to tokens times ``kv_heads`` is useful.
@@ -103,26 +105,15 @@ class PagedAttention:
             query_scales: float32 ``[kv_heads, tokens, group]``, written.
             pages: A layer's blocks, `KeyValuePages`; those of the step's slots are written.
             block_bytes: From one block of the layer to the next.
+            slots_word: `Header.SLOTS` or `Header.WINDOW_SLOTS`.
         """
         return step_kernel(
             "paged.writing:write_keys_values",
-            (
-                *(
-                    "rows",
-                    "row_bytes",
-                    "query_column",
-                    "key_column",
-                    "value_column",
-                    "kv_heads",
-                    "group",
-                    "scale",
-                ),
-                *("query_norm", "key_norm", "epsilon", "cos", "sin"),
-                *("queries", "query_scales", "pages", "block_bytes"),
-            ),
+            arguments.WRITE,
             isa=host_isa().value,
             head_dim=self.head_dim,
             value_dim=self.value_dim,
+            bits=self.bits,
             norm=self.norm,
             rotary_dim=self.rotary_dim,
             interleaved=self.rotary_dim > 0 and self.rotation is Rotation.NEIGHBOURS,
@@ -153,6 +144,7 @@ class PagedAttention:
 
         Arguments beside `attend_constants`:
             queries, query_scales, pages, block_bytes: As of `write_kernel`.
+            table_word: `Header.BLOCK_TABLE` or `Header.WINDOW_TABLE`, of the slots that were written.
             out: float32 rows ``[heads, value_dim]``, written; ``out_stride`` bytes apart.
             sinks: float32 ``[heads]``, scores of something without a value; 0 for none.
             items: As of `plan_kernel`, whose window must be this one's.
@@ -164,6 +156,7 @@ class PagedAttention:
             isa=host_isa().value,
             head_dim=self.head_dim,
             value_dim=self.value_dim,
+            bits=self.bits,
             softcap=self.softcap is not None,
         )
 

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
-from onnxgen.backends.base import BlockCopy
+from onnxgen.backends.base import WINDOW, BlockCopy, SequenceInput, pack_step
 from onnxgen.backends.native.cache import NativeCache
-from onnxgen.backends.native.contents import BlockContents, Span
+from onnxgen.backends.native.contents import BlockContents, Span, spans_of
 from onnxgen.backends.native.plan import CacheLayer
 from onnxgen.errors import BackendError, StateError, StepError
 
 LAYERS = [CacheLayer(2, 32), CacheLayer(1, 64)]
 
 
-def make_cache(*, num_seqs: int = 2, num_tokens: int = 100, limit_mb: int | None = None) -> NativeCache:
+def make_cache(
+    *,
+    num_seqs: int = 2,
+    num_tokens: int = 100,
+    limit_mb: int | None = None,
+    windows: Sequence[int | None] | None = None,
+) -> NativeCache:
     return NativeCache(
         LAYERS,
+        windows=windows,
         num_seqs=num_seqs,
         num_tokens=num_tokens,
         block_size=64,
@@ -29,8 +38,11 @@ def make_cache(*, num_seqs: int = 2, num_tokens: int = 100, limit_mb: int | None
 def test_a_pool_has_room_for_what_was_asked():
     cache = make_cache()
     assert (cache.geometry.num_blocks, cache.geometry.block_size) == (4, 64)
-    assert cache.num_bytes == 4 * cache.block_bytes
-    assert all(address % 64 == 0 for address in cache.layer_addresses)
+    assert cache.num_bytes == 4 * cache.geometry.block_bytes
+    (first, size), (second, same) = cache.layers
+    assert size == same == cache.geometry.block_bytes
+    assert second - first == 64 * 2 * (12 + 4 * 32)
+    assert first % 64 == second % 64 == 0
 
 
 def test_a_short_sequence_has_a_short_block():
@@ -55,31 +67,90 @@ def test_a_closed_cache_says_so():
     cache.close()
     assert cache.num_bytes == 0
     with pytest.raises(StateError, match="closed"):
-        _ = cache.layer_addresses
+        _ = cache.layers
 
 
 def test_a_copy_into_an_empty_block_takes_all_of_it():
-    cache = make_cache()
-    assert cache._memory is not None
-    blocks = cache._memory.reshape(4, -1)
+    (area,) = make_cache().areas
+    blocks = area._blocks
     blocks[1] = np.random.default_rng(1).integers(0, 255, blocks.shape[1])
-    cache.contents.end([Span(0, 40, [1])])
-    cache.copy([BlockCopy(1, 3, 40)])
+    area.contents.end([Span(0, 40, [1])])
+    area.copy([BlockCopy(1, 3, 40)])
     assert np.array_equal(blocks[3], blocks[1])
-    assert cache.contents.written(3) == 40
+    assert area.contents.written(3) == 40
 
 
 def test_a_copy_of_a_beginning_leaves_the_rest():
-    cache = make_cache()
-    assert cache._memory is not None
-    blocks = cache._memory.reshape(4, -1)
+    (area,) = make_cache().areas
+    blocks = area._blocks
     blocks[0], blocks[1] = 7, 9
-    cache.contents.end([Span(0, 64, [0]), Span(0, 64, [1])])
-    cache.copy([BlockCopy(0, 1, 20)])
+    area.contents.end([Span(0, 64, [0]), Span(0, 64, [1])])
+    area.copy([BlockCopy(0, 1, 20)])
     share = (blocks[1] == 7).mean()
     assert share == pytest.approx(20 / 64, abs=0.01), "bytes of 20 of 64 tokens"
     assert set(np.unique(blocks[1])) == {7, 9}
-    assert cache.contents.written(1) == 64
+    assert area.contents.written(1) == 64
+
+
+def test_a_copy_counts_where_no_layer_has_keys_of_the_group():
+    full, _ = make_cache(windows=[70, 8]).areas
+    assert full.block_bytes == 0
+    full.contents.end([Span(0, 64, [0])])
+    full.copy([BlockCopy(0, 1, 20)])
+    assert full.contents.written(1) == 20
+
+
+def test_windowed_layers_have_as_many_blocks_as_a_window_and_a_step_take():
+    cache = make_cache(num_tokens=10_000, windows=[None, 70])
+    assert cache.geometry.num_blocks == 2 * 157
+    assert cache.geometry.window_blocks == 2 * (18 + 1), "(70 + 1024) / 64 and one that they begin within"
+    assert cache.geometry.block_bytes == 64 * 2 * (12 + 4 * 32)
+    assert cache.geometry.window_block_bytes == 64 * (12 + 4 * 64)
+    assert [size for _, size in cache.layers] == [64 * 2 * (12 + 4 * 32), 64 * (12 + 4 * 64)]
+    geometry = cache.geometry
+    assert cache.num_bytes == 314 * geometry.block_bytes + 38 * geometry.window_block_bytes
+    cache.close()
+    assert cache.num_bytes == 0
+
+
+def test_short_sequences_need_no_more_window_blocks_than_others():
+    assert make_cache(num_tokens=100, windows=[70, None]).geometry.window_blocks == 4
+
+
+def test_groups_are_copied_and_known_apart():
+    cache = make_cache(windows=[None, 70])
+    full, window = cache.areas
+    full._blocks[0], window._blocks[0] = 3, 5
+    spans = [[Span(0, 64, [0])], [Span(0, 64, [0])]]
+    cache.end(spans)
+    cache.begin(
+        [[Span(70, 71, [0, 2])], [Span(70, 71, [0, 3])]],
+        [BlockCopy(0, 1, 9), BlockCopy(0, 2, 9, group=WINDOW)],
+    )
+    assert (full.contents.written(1), full.contents.written(2)) == (9, 6)
+    assert (window.contents.written(1), window.contents.written(2)) == (0, 9)
+    assert (full._blocks[1] == 3).any()
+    assert not full._blocks[2].any()
+    assert (window._blocks[2] == 5).any()
+    assert not window._blocks[1].any()
+
+
+def test_what_lies_before_a_window_may_be_missing():
+    contents = BlockContents(4, 8, switch_length=None)
+    contents.end([Span(16, 21, [-1, -1, 3])])
+    contents.check([Span(21, 22, [-1, -1, 3], first=16)], [])
+    with pytest.raises(StepError, match="only 0 positions of its block 2"):
+        contents.check([Span(21, 22, [-1, 2, 3], first=15)], [])
+
+
+def test_spans_of_windows_begin_where_the_first_token_looks():
+    parts = [
+        SequenceInput([1, 2], 3, [0, 1], window_blocks=[2, 3]),
+        SequenceInput([3], 21, range(3), window_blocks=[-1, -1, 0]),
+    ]
+    full, window = spans_of(pack_step(parts), window=6)
+    assert full == [Span(3, 5, [0, 1, -1]), Span(21, 22, [0, 1, 2])]
+    assert window == [Span(3, 5, [2, 3, -1], 0), Span(21, 22, [-1, -1, 0], 16)]
 
 
 def test_what_nobody_wrote_is_not_read():

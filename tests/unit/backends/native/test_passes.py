@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -36,8 +38,11 @@ def test_passes_cover_the_step(parts, most: int):
     for own in cut_step(
         step, spans_of(step), most_tokens=most, block_size=8, stored_size=16, rotary=RotaryRows()
     ):
-        token_ids, positions, ends, lens, table, its, wanted = own.arrays
+        token_ids, positions, ends, lens, wanted, table, its, window_table, window_its = own.arrays
         header = own.header
+        assert np.array_equal(window_table, table), "without a group of windows, its words say the same"
+        assert np.array_equal(window_its, its)
+        assert header[Header.WINDOW_TABLE_WIDTH] == header[Header.BLOCK_TABLE_WIDTH] == table.shape[1]
         assert 1 <= header[Header.TOKENS] == token_ids.size == ends[-1] <= most
         assert header[Header.SEQS] == lens.size == len(table) == len(ends) - 1
         assert header[Header.ROWS] == wanted.size == own.shape.rows
@@ -70,3 +75,32 @@ def test_long_sequences_use_the_table_behind(length: int):
     rotary = RotaryRows(switch_length=4, long_start=100)
     (own,) = cut_step(step, spans_of(step), most_tokens=64, block_size=8, stored_size=16, rotary=rotary)
     assert own.arrays[1].tolist() == [*range(100, 100 + length), 2]
+
+
+@given(parts=sequences, most=st.integers(1, 70))
+def test_windowed_layers_have_slots_of_their_own(parts, most: int):
+    step, window = make_step(parts), 12
+    tables = np.where(step.block_table < 0, -1, step.block_table[::-1].max() - step.block_table)
+    for row, (_, context, _) in zip(tables, parts, strict=True):
+        row[: max(context - window + 1, 0) // 8] = -1
+    step = dataclasses.replace(step, window_table=tables.astype(np.int32))
+    cut = list(
+        cut_step(
+            step,
+            spans_of(step, window=window),
+            most_tokens=most,
+            block_size=8,
+            stored_size=16,
+            rotary=RotaryRows(),
+        )
+    )
+    expected = [
+        int(tables[i, position // 8]) * 16 + position % 8
+        for i, (length, context, _) in enumerate(parts)
+        for position in range(context, context + length)
+    ]
+    assert [slot for own in cut for slot in own.arrays[8].tolist()] == expected
+    for own in cut:
+        assert own.header[Header.WINDOW_TABLE_WIDTH] == tables.shape[1]
+        assert own.header[Header.WINDOW_SLOTS] == own.arrays[8].ctypes.data
+        assert len(own.arrays[7]) == own.header[Header.SEQS]

@@ -15,10 +15,11 @@ from paged_attention_runs import Cache, Chunk, StepRun, Tables
     ("block_size", "tile"), [(16, 16), (48, 16), (32, 32), (96, 32), (64, 64), (256, 64)]
 )
 def test_a_tile_is_as_long_as_the_block_size_allows(block_size, tile):
-    pages = KeyValuePages(3, 64, 32, block_size)
-    assert pages.tile_tokens == tile
-    assert pages.block_bytes == 3 * block_size * (12 + 2 * 64 + 2 * 32)
-    assert pages.tile_bytes % 64 == 0
+    for bits in (8, 16):
+        pages = KeyValuePages(3, 64, 32, block_size, bits)
+        assert pages.tile_tokens == tile
+        assert pages.block_bytes == 3 * block_size * (12 + bits // 8 * (64 + 32))
+        assert pages.tile_bytes % 64 == 0
 
 
 def test_a_block_size_that_does_not_fit_is_said():
@@ -26,11 +27,14 @@ def test_a_block_size_that_does_not_fit_is_said():
         KeyValuePages(1, 64, 64, 40)
     with pytest.raises(OptionError, match="at least 1"):
         KeyValuePages(0, 64, 64, 16)
+    with pytest.raises(OptionError, match="of 4 bits"):
+        KeyValuePages(1, 64, 64, 16, 4)
 
 
+@pytest.mark.parametrize("bits", [8, 16])
 @pytest.mark.parametrize("block_size", [16, 32, 128])
-def test_copied_tokens_are_as_if_written_there(block_size):
-    attention, rng = PagedAttention(4, 2, 64, 64), np.random.default_rng()
+def test_copied_tokens_are_as_if_written_there(block_size, bits):
+    attention, rng = PagedAttention(4, 2, 64, 64, bits=bits), np.random.default_rng()
     first, second = rng.standard_normal((2, block_size, 8 * 64), dtype=np.float32)
     for count in (0, 1, block_size // 2 + 1, block_size):
         cache = Cache(attention, 3, block_size, garbage=0)

@@ -23,6 +23,9 @@ class Header(IntEnum):
         LOGITS_ROWS: int64 ``[rows]``: packed tokens whose logits are wanted.
         ITEMS: Work items of attention, as its planning kernel left them.
         NUM_ITEMS: How many there are.
+        WINDOW_TABLE: As BLOCK_TABLE, of the layers whose blocks are a group of their own; the same where there is none.
+        WINDOW_TABLE_WIDTH: Behind it, as BLOCK_TABLE_WIDTH.
+        WINDOW_SLOTS: As SLOTS.
     """
 
     TOKENS = 0
@@ -39,6 +42,9 @@ class Header(IntEnum):
     LOGITS_ROWS = 11
     ITEMS = 12
     NUM_ITEMS = 13
+    WINDOW_TABLE = 14
+    WINDOW_TABLE_WIDTH = 15
+    WINDOW_SLOTS = 16
 
 
 HEADER_WORDS = 32

@@ -5,14 +5,14 @@ from __future__ import annotations
 WRITE = (
     *("rows", "row_bytes", "query_column", "key_column", "value_column", "kv_heads", "group", "scale"),
     *("query_norm", "key_norm", "epsilon", "cos", "sin"),
-    *("queries", "query_scales", "pages", "block_bytes"),
+    *("queries", "query_scales", "pages", "block_bytes", "slots_word"),
 )
 
 PLAN = ("items", "most_items", "most_partials", "kv_heads", "group", "window", "workers")
 
 ATTEND = (
     *("queries", "query_scales", "pages", "block_bytes", "out", "out_stride"),
-    *("kv_heads", "group", "window", "softcap", "sinks", "items", "partials"),
+    *("table_word", "kv_heads", "group", "window", "softcap", "sinks", "items", "partials"),
 )
 
 

@@ -32,29 +32,37 @@ from onnxgen.graph.cpu.compiled.paged.weights import maxima_of, weigh_of
 from onnxgen.graph.cpu.compiled.vectors import LANES, VECTOR_BYTES
 from onnxgen.graph.cpu.isa import Isa
 
-(_QUERIES, _SCALES, _PAGES, _BLOCK_BYTES, _OUT, _STRIDE, _GROUP, _WINDOW, _CAP, _SINKS, _ITEMS, _PARTIALS) = (
-    words(
-        ATTEND,
-        *("queries", "query_scales", "pages", "block_bytes", "out", "out_stride"),
-        *("group", "window", "softcap", "sinks", "items", "partials"),
-    )
+(_QUERIES, _SCALES, _PAGES, _BLOCK_BYTES, _OUT, _STRIDE, _TABLE) = words(
+    ATTEND, "queries", "query_scales", "pages", "block_bytes", "out", "out_stride", "table_word"
+)
+(_GROUP, _WINDOW, _CAP, _SINKS, _ITEMS, _PARTIALS) = words(
+    ATTEND, "group", "window", "softcap", "sinks", "items", "partials"
 )
 
 _LOG2_E, _LOWEST = np.float32(math.log2(math.e)), np.float32(LOWEST)
 
 
-def attend(*, isa: str, head_dim: int, value_dim: int, softcap: bool) -> Callable[..., None]:
-    """The kernel; its arguments are `arguments.ATTEND`."""
+def attend(*, isa: str, head_dim: int, value_dim: int, bits: int, softcap: bool) -> Callable[..., None]:
+    """The kernel; its arguments are `arguments.ATTEND`.
+
+    Args:
+        isa: A value of `Isa`.
+        head_dim: Dimensions of queries and keys.
+        value_dim: Dimensions of values.
+        bits: Of each number of keys and values, 16 or 8.
+        softcap: Whether scores are bound.
+    """
     target = Isa(isa)
     shape = blocking(target)
-    scores, add_values = (scores_of(target, shape, head_dim), values_of(target, shape, value_dim))
+    scores = scores_of(target, shape, head_dim, bits=bits)
+    add_values = values_of(target, shape, value_dim, bits=bits)
     maxima = maxima_of(target, shape, softcap=softcap, masked=False)
     maxima_seen = maxima_of(target, shape, softcap=softcap, masked=True)
     weigh, weigh_seen = weigh_of(target, masked=False), weigh_of(target, masked=True)
     clear, merge, finish = (clear_of(value_dim), merge_of(target, value_dim), finish_of(target, value_dim))
 
     block_rows = shape.rows
-    bytes_of_token = token_bytes(head_dim, value_dim)
+    number_bytes, bytes_of_token = bits // 8, token_bytes(head_dim, value_dim, bits)
     query_bytes, sums_bytes, row_record = (2 * head_dim, 4 * value_dim, record_bytes(value_dim))
     p = places(block_rows, value_dim)
     groups_at, scales_at = p.groups, p.scales
@@ -75,8 +83,9 @@ def attend(*, isa: str, head_dim: int, value_dim: int, softcap: bool) -> Callabl
 
         Groups that no row sees, those wholly outside of ``low`` to ``end``, may have no block: any other stands for them.
         """
-        width, block_size = word(step, _TABLE_WIDTH), word(step, _BLOCK_SIZE)
-        blocks = ints32(word(step, _BLOCK_TABLE) + 4 * width * word(item, _SEQ), width)
+        table, block_size = word(row, _TABLE), word(step, _BLOCK_SIZE)
+        width = word(step, table + 1)
+        blocks = ints32(word(step, table) + 4 * width * word(item, _SEQ), width)
         head = word(row, _PAGES) + word(item, _KV_HEAD) * block_size * bytes_of_token
         groups = ints64(scratch + groups_at, 3 * GROUPS)
         first, last = (low // GROUP_TOKENS * GROUP_TOKENS, (end - 1) // GROUP_TOKENS * GROUP_TOKENS)
@@ -90,8 +99,8 @@ def attend(*, isa: str, head_dim: int, value_dim: int, softcap: bool) -> Callabl
                 + (within - column) * bytes_of_token
             )
             keys = scales + 4 * SCALES * tile
-            groups[group] = keys + 4 * column
-            groups[GROUPS + group] = keys + 2 * head_dim * tile + 2 * value_dim * column
+            groups[group] = keys + 2 * number_bytes * column
+            groups[GROUPS + group] = keys + number_bytes * (head_dim * tile + value_dim * column)
             groups[2 * GROUPS + group] = scales + 4 * column
         gather_scales(scratch + groups_at + 2 * GROUPS_BYTES, 4 * tile, scratch + scales_at)
 
@@ -115,7 +124,8 @@ def attend(*, isa: str, head_dim: int, value_dim: int, softcap: bool) -> Callabl
         if key > latest or key + TILE_KEYS + window <= earliest + 1:
             return
         all_seen = key + TILE_KEYS <= earliest + 1 and key + window > latest
-        scores(count, queries + begin * query_bytes, scratch + groups_at, 4 * tile, scratch + scores_at)
+        line_bytes = 2 * number_bytes * tile
+        scores(count, queries + begin * query_bytes, scratch + groups_at, line_bytes, scratch + scores_at)
         ends = ints64(scratch + ends_at, count)
         if not all_seen:
             for index in range(count):
@@ -283,10 +293,6 @@ _SEQ, _KV_HEAD, _FIRST_ROW, _NUM_ROWS, _FIRST_SPLIT, _END_SPLIT = (
 _PARTIAL, _COUNTER, _FAMILY_FIRST, _FAMILY_END, _FAMILY_ITEMS = (
     int(name) for name in (Item.PARTIAL, Item.COUNTER, Item.FAMILY_FIRST, Item.FAMILY_END, Item.FAMILY_ITEMS)
 )
-_STEP_TOKENS, _CU_SEQLENS, _CONTEXT_LENS, _BLOCK_TABLE, _TABLE_WIDTH, _BLOCK_SIZE = (
-    int(name)
-    for name in (
-        *(Header.TOKENS, Header.CU_SEQLENS, Header.CONTEXT_LENS),
-        *(Header.BLOCK_TABLE, Header.BLOCK_TABLE_WIDTH, Header.BLOCK_SIZE),
-    )
+_STEP_TOKENS, _CU_SEQLENS, _CONTEXT_LENS, _BLOCK_SIZE = (
+    int(name) for name in (Header.TOKENS, Header.CU_SEQLENS, Header.CONTEXT_LENS, Header.BLOCK_SIZE)
 )

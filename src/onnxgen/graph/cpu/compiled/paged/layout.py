@@ -19,6 +19,6 @@ def tile_tokens(block_size: int) -> int:
     return math.gcd(block_size, MOST_TILE_TOKENS)
 
 
-def token_bytes(head_dim: int, value_dim: int) -> int:
-    """Memory of a token."""
-    return 4 * SCALES + 2 * (head_dim + value_dim)
+def token_bytes(head_dim: int, value_dim: int, bits: int) -> int:
+    """Memory of a token whose numbers have 16 or 8 bits."""
+    return 4 * SCALES + bits // 8 * (head_dim + value_dim)

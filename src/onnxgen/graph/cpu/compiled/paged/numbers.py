@@ -7,12 +7,15 @@ vectors have 13 to 14 bits where a bound on single elements would allow 12.5.
 
 Values: a sum over `SUM_KEYS` tokens of weights from 0 to `LARGEST_WEIGHT` and values of at most `LARGEST_VALUE`:
 ``32 * 8191 * 8191 < 2 ** 31``.
+
+Keys and values of 8 bits go to `LARGEST_BYTE`, far below both bounds.
 """
 
 from __future__ import annotations
 
 LONGEST_VECTOR = 46300.0
 LARGEST_WORD = 32767.0
+LARGEST_BYTE = 127.0
 
 SUM_KEYS = 32
 LARGEST_WEIGHT = 8191.0

@@ -1,4 +1,4 @@
-"""Rows of float32 to rows of int16: what their scale follows from, and the rounding."""
+"""Rows of float32 to rows of integers: what their scale follows from, and the rounding."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from onnxgen.graph.cpu.compiled.vectors import (
     F32,
     FLOATS,
     HALVES,
+    I8,
     I32,
     INTS,
+    LANES,
     VECTOR_BYTES,
     every,
     fma,
@@ -60,17 +62,21 @@ def largest_of(width: int) -> Any:
     return largest
 
 
-def to_words_of(width: int) -> Any:
-    """``to_words(row, factor, out)``: int16 ``out[width]``, the nearest to ``row * factor``, which must be in reach."""
+def to_integers_of(width: int, bits: int) -> Any:
+    """``to_integers(row, factor, out)``: integers of 16 or 8 ``bits``, ``out[width]``.
+
+    They are the nearest to ``row * factor``, which must be in reach.
+    """
+    numbers = HALVES if bits == 16 else ir.VectorType(I8, LANES)
 
     @emitted(NOTHING, PLACE, NUMBER, PLACE)
-    def to_words(b: Any, row: Any, factor: Any, out: Any) -> None:
+    def to_integers(b: Any, row: Any, factor: Any, out: Any) -> None:
         for offset in range(0, 4 * width, VECTOR_BYTES):
             x = b.fmul(load(b, at(b, row, offset), FLOATS), splat(b, factor, FLOATS))
             whole = b.bitcast(b.fadd(x, every(FLOATS, ROUNDER)), INTS)
-            store(b, b.trunc(whole, HALVES), at(b, out, offset // 2))
+            store(b, b.trunc(whole, numbers), at(b, out, offset * bits // 32))
 
-    return to_words
+    return to_integers
 
 
 def copy_of(width: int) -> Any:

@@ -16,6 +16,7 @@ from onnxgen.graph.cpu.compiled.paged.blocking import (
 from onnxgen.graph.cpu.compiled.paged.emitting import NOTHING, PLACE, emitted
 from onnxgen.graph.cpu.compiled.paged.layout import SCALES
 from onnxgen.graph.cpu.compiled.paged.numbers import TILE_KEYS
+from onnxgen.graph.cpu.compiled.paged.stored import load_words
 from onnxgen.graph.cpu.compiled.vectors import (
     FLOATS,
     I32,
@@ -33,13 +34,14 @@ SCORE_BYTES = 4 * TILE_KEYS
 """One row of scores."""
 
 
-def scores_of(isa: Isa, shape: Blocking, head_dim: int) -> Any:
+def scores_of(isa: Isa, shape: Blocking, head_dim: int, *, bits: int) -> Any:
     """``scores(rows, queries, keys, line_bytes, out)``: int32 ``out[rows][64]``.
 
     Args of the function:
         rows: From 1 to ``shape.rows``.
         queries: Address of int16 ``[rows][head_dim]``.
-        keys: Address of four addresses, of 16 keys each: two dimensions of each key in a line, ``[head_dim / 2][16 keys][2]``.
+        keys: Address of four addresses, of 16 keys each: two dimensions of each key in a line, ``[head_dim / 2][16 keys][2]``,
+            integers of ``bits``.
         line_bytes: From one such line to the next.
         out: Address of the scores.
     """
@@ -50,7 +52,7 @@ def scores_of(isa: Isa, shape: Blocking, head_dim: int) -> Any:
 
             def dot(pair: Any, sums: list[Any], columns: list[Any] = columns) -> list[Any]:
                 line = b.mul(pair, line_bytes)
-                vectors = [load(b, at(b, column, line), WORDS) for column in columns]
+                vectors = [load_words(b, at(b, column, line), bits) for column in columns]
                 new: list[Any] = []
                 for row in range(rows):
                     place = at(b, queries, at(b, times(b, pair, 4), 2 * head_dim * row))

@@ -16,6 +16,7 @@ from onnxgen.graph.cpu.compiled.paged.blocking import (
 from onnxgen.graph.cpu.compiled.paged.emitting import NOTHING, PLACE, emitted
 from onnxgen.graph.cpu.compiled.paged.layout import GROUP_TOKENS
 from onnxgen.graph.cpu.compiled.paged.numbers import SUM_KEYS, TILE_KEYS
+from onnxgen.graph.cpu.compiled.paged.stored import load_words, stored_bytes
 from onnxgen.graph.cpu.compiled.vectors import (
     F32,
     FLOATS,
@@ -36,18 +37,18 @@ WEIGHT_BYTES = 2 * TILE_KEYS
 """One row of weights."""
 
 
-def values_of(isa: Isa, shape: Blocking, value_dim: int) -> Any:
+def values_of(isa: Isa, shape: Blocking, value_dim: int, *, bits: int) -> Any:
     """``values(rows, weights, fades, values, sums)``: ``sums[row] = sums[row] * fades[row] + weights[row] @ values``.
 
     Args of the function:
         rows: From 1 to ``shape.rows``.
         weights: Address of int16 ``[rows][64]``.
         fades: Address of float32 ``[rows]``.
-        values: Address of four addresses, of 16 tokens each: ``[8 pairs][value_dim][2 tokens]``.
+        values: Address of four addresses, of 16 tokens each: ``[8 pairs][value_dim][2 tokens]``, integers of ``bits``.
         sums: Address of float32 ``[rows][value_dim]``.
     """
     groups_in_sum = SUM_KEYS // GROUP_TOKENS
-    pairs = GROUP_TOKENS // 2
+    pairs, vector_bytes = GROUP_TOKENS // 2, stored_bytes(bits)
 
     def emit(b: Any, rows: int, weights: Any, fades: Any, groups: list[Any], sums: Any) -> None:
         def integers(first: int, count: int, start: int) -> list[Any]:
@@ -56,8 +57,10 @@ def values_of(isa: Isa, shape: Blocking, value_dim: int) -> Any:
             for group in range(start, start + groups_in_sum):
 
                 def dot(pair: Any, totals: list[Any], group: int = group) -> list[Any]:
-                    line = at(b, groups[group], times(b, pair, 4 * value_dim))
-                    values = [load(b, at(b, line, VECTOR_BYTES * (first + i)), WORDS) for i in range(count)]
+                    line = at(b, groups[group], times(b, pair, vector_bytes * (value_dim // LANES)))
+                    values = [
+                        load_words(b, at(b, line, vector_bytes * (first + i)), bits) for i in range(count)
+                    ]
                     new: list[Any] = []
                     for row in range(rows):
                         offset = at(b, times(b, pair, 4), WEIGHT_BYTES * row + 2 * GROUP_TOKENS * group)

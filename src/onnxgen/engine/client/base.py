@@ -120,6 +120,10 @@ class Link(Protocol):
         """
         ...
 
-    def close(self, *, timeout_s: float) -> None:
-        """End the engine, after ``timeout_s`` by force if that is possible. Calling it twice is harmless."""
+    def close(self, *, timeout_s: float) -> bool:
+        """End the engine, after ``timeout_s`` by force if that is possible. Calling it twice is harmless.
+
+        Returns:
+            Whether it has ended.
+        """
         ...

@@ -202,20 +202,23 @@ class EngineClient:
             self._life = None
             self.start(progress=progress)
 
-    def close(self, *, timeout_s: float = 10.0) -> None:
+    def close(self, *, timeout_s: float = 10.0) -> bool:
         """End the engine. What is pending ends with `StateError`. Calling it twice is harmless.
 
         Args:
             timeout_s: How long it may take in good order: a step under way is awaited, then the core is closed. After
                 that a process is killed, and a thread is left to itself.
+
+        Returns:
+            Whether it has ended: not a thread that is still in a step.
         """
         if os.getpid() != self._process:
-            return  # the engine is another process's
+            return False  # the engine is another process's
         self._closed = True
         self._end_life("the engine was closed")  # without the lock: another thread may be waiting in start()
         with self._lifecycle:
             self._end_life("the engine was closed")
-            self._drop_link(timeout_s=timeout_s)
+            return self._drop_link(timeout_s=timeout_s)
 
     def __enter__(self) -> Self:
         return self
@@ -253,12 +256,11 @@ class EngineClient:
         if self._life is not None:
             self._life.end(StateError(why), closed=True)
 
-    def _drop_link(self, *, timeout_s: float = 0.0) -> None:
+    def _drop_link(self, *, timeout_s: float = 0.0) -> bool:
         if self._release is not None:
             self._release.detach()
-        if self._link is not None:
-            self._link.close(timeout_s=timeout_s)
-        self._link = None
+        link, self._link = self._link, None
+        return link is None or link.close(timeout_s=timeout_s)
 
 
 def _await(answer: Future[Any], timeout_s: float | None) -> Any:

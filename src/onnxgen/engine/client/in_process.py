@@ -45,14 +45,17 @@ class ThreadLink:
         """Queue a command; after the thread's end nobody takes it."""
         self._commands.put(command)
 
-    def close(self, *, timeout_s: float) -> None:
-        """Stop after the step that is under way."""
+    def close(self, *, timeout_s: float) -> bool:
+        """Stop after the step that is under way; False if that takes longer than ``timeout_s``."""
         self._commands.put(Stop())
-        if self._thread is None or self._thread is threading.current_thread():
-            return
+        if self._thread is None:
+            return True
+        if self._thread is threading.current_thread():
+            return False
         self._thread.join(timeout_s)
         if timeout_s and self._thread.is_alive():
             _log.warning("the engine's thread is still at work after %.1f s; it is left to itself", timeout_s)
+        return not self._thread.is_alive()
 
 
 def _run(recipe: Recipe, commands: SimpleQueue[Command], receiver: Receiver, progress: Progress) -> None:

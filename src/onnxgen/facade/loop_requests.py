@@ -1,0 +1,163 @@
+"""`LoopRequests`: requests of one event loop on an engine that runs elsewhere, and `Stream`: the pieces of some of them."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from onnxgen.engine.client import EngineClient
+from onnxgen.engine.events import EngineEvent
+from onnxgen.engine.request import EngineRequest
+from onnxgen.errors import OnnxgenError
+from onnxgen.facade.answer import Answer
+from onnxgen.facade.results import Chunk
+
+
+class LoopRequests:
+    """Takes what an engine says, in its thread, to the event loop whose tasks wait for it: once a step.
+
+    Everything but calling it happens in the loop.
+
+    Args:
+        loop: The running loop.
+        client: The engine.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, client: EngineClient) -> None:
+        self.loop = loop
+        self._client = client
+        self._places: dict[int, _Place] = {}
+
+    def __call__(self, events: Sequence[EngineEvent]) -> None:
+        """Hear what a step did."""
+        try:
+            self.loop.call_soon_threadsafe(self._hear, events)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            for request_id in {event.request_id for event in events}:
+                self._client.cancel(request_id)
+
+    def submit(self, stream: Stream, request: EngineRequest, *, first: int) -> int:
+        """Ask for answers, of which the first has index ``first`` in the stream.
+
+        Raises:
+            OnnxgenError: See `EngineClient.submit_soon`.
+        """
+        # what is heard of it comes to the loop after this call, which runs there
+        request_id = self._client.submit_soon(request, self)
+        self._places[request_id] = _Place(stream, first)
+        return request_id
+
+    def stop(self, request_id: int, index: int) -> None:
+        """A stop text ended a sample."""
+        self._client.cancel(request_id, index=index, reason="stop")
+
+    def drop(self, request_ids: Sequence[int]) -> None:
+        """Nobody waits for these requests any more."""
+        for request_id in request_ids:
+            self._client.cancel(request_id)
+            self._places.pop(request_id, None)
+
+    def abandon(self) -> None:
+        """The loop is closed: nobody waits for anything."""
+        self.drop(list(self._places))
+
+    def _hear(self, events: Sequence[EngineEvent]) -> None:
+        for event in events:
+            place = self._places.get(event.request_id)
+            if place is not None:
+                place.stream.hear(event, place.first + event.index)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the samples of a request belong."""
+
+    stream: Stream
+    first: int
+
+
+class Stream:
+    """The pieces of some answers, in the order in which they come. For one task of the loop.
+
+    Args:
+        requests: Of the loop.
+        answers: Fresh ones, by index.
+    """
+
+    def __init__(self, requests: LoopRequests, answers: Sequence[Answer]) -> None:
+        self._requests = requests
+        self._answers = answers
+        self._open = set(range(len(answers)))
+        self._stopped: dict[
+            int, Chunk
+        ] = {}  # by a stop text, while the engine has not yet said what was used
+        self._ready: deque[Chunk | OnnxgenError] = deque()
+        self._news = asyncio.Event()
+        self._request_ids: list[int] = []
+
+    def submit(self, request: EngineRequest, *, first: int) -> None:
+        """Ask for answers, of which the first has index ``first``.
+
+        Raises:
+            OnnxgenError: See `EngineClient.submit_soon`.
+        """
+        self._request_ids.append(self._requests.submit(self, request, first=first))
+
+    async def next(self) -> Chunk | None:
+        """The next piece; None after the last.
+
+        Raises:
+            OnnxgenError: What one of the requests ended with.
+        """
+        while not self._ready:
+            if not self._open:
+                return None
+            self._news.clear()
+            await self._news.wait()
+        piece = self._ready.popleft()
+        if isinstance(piece, OnnxgenError):
+            # a copy: streams that end with the same error would hang their tracebacks on one object
+            raise copy.copy(piece) from piece.__cause__
+        return piece
+
+    def close(self) -> None:
+        """End what has not ended."""
+        self._requests.drop(self._request_ids)
+        self._request_ids = []
+
+    def hear(self, event: EngineEvent, index: int) -> None:
+        """Something happened to the answer with this index."""
+        if index not in self._open:
+            return
+        if event.finish_reason is not None:
+            self._open.discard(index)
+        piece = self._piece(event, index)
+        if piece is not None:
+            self._ready.append(piece)
+        if piece is not None or not self._open:
+            self._news.set()
+
+    def _piece(self, event: EngineEvent, index: int) -> Chunk | OnnxgenError | None:
+        if index in self._stopped:
+            return _with_usage(self._stopped.pop(index), event) if event.finish_reason is not None else None
+        if event.error is not None:
+            return event.error
+        chunk = self._answers[index].push(event)
+        if chunk is None or chunk.finish_reason is None or event.finish_reason is not None:
+            return chunk
+        # a stop text: its end comes with what the engine says about the request's end
+        self._requests.stop(event.request_id, event.index)
+        self._stopped[index] = chunk
+        return replace(chunk, finish_reason=None, completion=None) if chunk.text or chunk.token_ids else None
+
+
+def _with_usage(stopped: Chunk, end: EngineEvent) -> Chunk:
+    """The last piece of an answer that a stop text ended; what else there was to show was shown at once."""
+    completion = stopped.completion
+    if completion is not None and end.usage is not None:
+        usage = replace(completion.usage, cached_tokens=end.usage.cached_tokens)
+        completion = replace(completion, usage=usage)
+    return replace(stopped, text="", token_ids=(), completion=completion)

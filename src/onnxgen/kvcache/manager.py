@@ -161,10 +161,10 @@ class CacheManager:
         sequence holds which is swapped out.
 
         Raises:
-            StateError: There is no such parent, or there is an open sequence of the child's number.
+            StateError: There is no such parent, it takes part in a step, or the child's number is taken.
         """
         self._check_new(child)
-        self._sequences[child] = self._pin(self._sequence(parent))
+        self._sequences[child] = self._pin(self._idle_sequence(parent, "forked"))
 
     def rewind(self, seq: int, length: int) -> None:
         """Forget what lies behind the first ``length`` tokens.
@@ -187,9 +187,9 @@ class CacheManager:
         """Pin what a sequence holds, so that `restore` brings it back, as often as wanted, until `drop`.
 
         Raises:
-            StateError: There is no such sequence, or it is swapped out.
+            StateError: There is no such sequence, it takes part in a step, or it is swapped out.
         """
-        sequence = self._sequence(seq)
+        sequence = self._idle_sequence(seq, "pinned")
         if sequence.swapped:
             raise StateError(f"sequence {seq} is swapped out: swap it in before taking a checkpoint")
         checkpoint = Checkpoint(seq, self._pin(sequence))

@@ -163,7 +163,8 @@ class Reservation:
     def _grow_table(self, growth: Growth, group: int, start: int, end: int) -> int:
         """Take one group's blocks from ``start`` up to ``end``; returns how far they reach."""
         table, fresh, size = growth.tables[group], growth.fresh[group], self._size
-        if end == start or (start % size and not self._own_tail(growth, group, start % size)):
+        more = -(-end // size) - len(table)
+        if end == start or (start % size and not self._own_tail(growth, group, start % size, more=more)):
             return start
         while len(table) * size < end:
             block = self._supply.take(group)
@@ -173,20 +174,25 @@ class Reservation:
             fresh.append(block)
         return min(end, len(table) * size)
 
-    def _own_tail(self, growth: Growth, group: int, offset: int) -> bool:
-        """See to it that the last block may be written from ``offset`` on: as it is, as a copy, or taken over."""
+    def _own_tail(self, growth: Growth, group: int, offset: int, *, more: int) -> bool:
+        """See to it that the last block may be written from ``offset`` on: as it is, as a copy, or taken over.
+
+        It is taken over from the prefix index where the copy would need one of ``more`` blocks that are to follow.
+        """
         supply, table = self._supply, growth.tables[group]
         tail = table[-1]
         if not supply.pools[group].may_write(tail, offset):
-            target = supply.take(group) if supply.shape.can_copy else None
-            if target is not None:
-                growth.copies += (Copy(tail, target, offset, group),)
-                growth.fresh[group].append(target)
-                table[-1] = target
+            spare = supply.available(group) > more
+            if not (spare and supply.shape.can_copy) and supply.take_over(group, tail):
+                growth.claimed += (group,)
                 return True
-            if not supply.take_over(group, tail):
+            target = supply.take(group) if supply.shape.can_copy else None
+            if target is None:
                 return False
-        if not growth.num_tokens:
+            growth.copies += (Copy(tail, target, offset, group),)
+            growth.fresh[group].append(target)
+            table[-1] = target
+        elif not growth.num_tokens:
             growth.claimed += (group,)
         return True
 

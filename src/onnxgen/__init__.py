@@ -8,7 +8,19 @@ from onnxgen.foundations.lazy_names import lazy_names
 from onnxgen.version import __version__
 
 if TYPE_CHECKING:
+    from onnxgen.engine.config import EngineConfig
+    from onnxgen.facade.async_llm import AsyncLLM
     from onnxgen.facade.config import Config
+    from onnxgen.facade.engine import Engine, EngineCapabilities, RequestOptions
+    from onnxgen.facade.engine_event import (
+        EngineErrorCode,
+        EngineEvent,
+        EngineEventBuffer,
+        EngineEventFlags,
+        FinishReason,
+        TurnUsage,
+    )
+    from onnxgen.facade.engine_request import Request
     from onnxgen.facade.environment import (
         is_cuda_available,
         is_dml_available,
@@ -45,17 +57,28 @@ if TYPE_CHECKING:
     from onnxgen.facade.session import ChatSession
     from onnxgen.facade.tensor import NamedTensors, Tensor
     from onnxgen.facade.tokenizer import Tokenizer, TokenizerStream
+    from onnxgen.facade.turn_options import TurnOptions
+    from onnxgen.scheduler.config import SchedulerConfig
 
 __all__ = [
     "LLM",
     "Adapters",
+    "AsyncLLM",
     "Audios",
     "ChatSession",
     "Chunk",
     "Completion",
     "Config",
+    "Engine",
+    "EngineCapabilities",
+    "EngineConfig",
+    "EngineErrorCode",
+    "EngineEvent",
+    "EngineEventBuffer",
+    "EngineEventFlags",
     "ExecutionMode",
     "ExecutionOrder",
+    "FinishReason",
     "GenerationOptions",
     "Generator",
     "GeneratorParams",
@@ -68,12 +91,17 @@ __all__ = [
     "NamedTensors",
     "NodeArg",
     "OrtValue",
+    "Request",
+    "RequestOptions",
     "RunOptions",
+    "SchedulerConfig",
     "SessionOptions",
     "Tensor",
     "Timings",
     "Tokenizer",
     "TokenizerStream",
+    "TurnOptions",
+    "TurnUsage",
     "Usage",
     "__version__",
     "eager",
@@ -93,6 +121,8 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
+        "engine.config": ("EngineConfig",),
+        "facade.async_llm": ("AsyncLLM",),
         "facade.config": ("Config",),
         "facade.environment": (
             "is_cuda_available",
@@ -103,6 +133,16 @@ __getattr__ = lazy_names(
             "register_execution_provider_library",
             "set_log_options",
         ),
+        "facade.engine": ("Engine", "EngineCapabilities", "RequestOptions"),
+        "facade.engine_event": (
+            "EngineErrorCode",
+            "EngineEvent",
+            "EngineEventBuffer",
+            "EngineEventFlags",
+            "FinishReason",
+            "TurnUsage",
+        ),
+        "facade.engine_request": ("Request",),
         "facade.generation_options": ("GenerationOptions",),
         "facade.generator": ("Generator",),
         "facade.llm": ("LLM",),
@@ -129,6 +169,8 @@ __getattr__ = lazy_names(
         ),
         "facade.session": ("ChatSession",),
         "facade.tensor": ("NamedTensors", "Tensor"),
+        "facade.turn_options": ("TurnOptions",),
+        "scheduler.config": ("SchedulerConfig",),
         "facade.tokenizer": ("Tokenizer", "TokenizerStream"),
     },
 )

@@ -13,8 +13,9 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import replace
+from typing import TypedDict
 
 from onnxgen.backends.base import Backend
 from onnxgen.engine.cache_size import make_cache
@@ -30,15 +31,25 @@ from onnxgen.engine.sampling.rows import RowSampler
 from onnxgen.engine.stats import EngineStats, StepStats
 from onnxgen.engine.tally import Tally
 from onnxgen.engine.tokens import TokenBuffer
-from onnxgen.engine.tracing import open_trace, trace_fork, trace_plan, trace_usage
+from onnxgen.engine.tracing import open_trace, trace_fork, trace_plan, trace_restart, trace_usage
 from onnxgen.engine.tracked import Tracked
 from onnxgen.errors import OnnxgenError, StateError
+from onnxgen.kvcache.base import Extra
 from onnxgen.kvcache.manager import CacheManager
 from onnxgen.scheduler.config import SchedulerConfig
 from onnxgen.scheduler.costs import PreemptionCosts
 from onnxgen.scheduler.job import Job
 from onnxgen.scheduler.plan import StepPlan
 from onnxgen.scheduler.scheduler import Scheduler
+
+
+class RotarySide(TypedDict):
+    """Fields of a `Job` that say which rotary factors its keys are made with."""
+
+    lane: Hashable
+    extra: Extra
+    min_chunk_end: int
+
 
 Chosen = tuple[Sample, Job, "int | OnnxgenError"]
 
@@ -88,7 +99,7 @@ class EngineCore:
         )
         self._trace = open_trace(config, self._kv.geometry, able)
         self._scheduler = Scheduler(self._scheduling(config.scheduler), self._blocks, costs=PreemptionCosts())
-        self._executor = Executor(backend, self._kv, trace=self._trace)
+        self._executor = Executor(backend, self._kv, blocks=self._blocks, trace=self._trace)
         self._sampler = RowSampler(eos_ids=sorted(self._eos_ids))
         self._register = Register(self._scheduler, trace=self._trace)
         self._job_ids, self._request_ids = itertools.count(), itertools.count()
@@ -140,8 +151,8 @@ class EngineCore:
             tenant=request.tenant,
             width=request.n,
             allow_cap=request.allow_cap or request.max_new_tokens is None,
+            **self._rotary_side(len(tokens), request.salt),
         )
-        self._set_rotary_side(job, request)
         self._scheduler.add(job)
         self._register.add(tracked, tracked.first_sample(tokens), job)
         if self._trace is not None:
@@ -227,6 +238,10 @@ class EngineCore:
             cache=self._blocks.usage(),
         )
 
+    def adopt(self) -> None:
+        """Own the engine from now on, as any other call would do."""
+        self._own()
+
     def hand_over(self) -> None:
         """Let another thread own the engine: the next that calls it."""
         self._own()
@@ -275,7 +290,7 @@ class EngineCore:
         for job, mode in plan.preempted:
             sample = self._register.sample(job.id)
             sample.advance(SampleState.SWAPPED if mode == "swap" else SampleState.PREEMPTED)
-        for job in plan.resumed:
+        for job, _ in plan.resumed:
             self._register.sample(job.id).advance(SampleState.PREFILL)
         for job, cached_tokens in plan.admitted:
             sample = self._register.sample(job.id)
@@ -338,15 +353,17 @@ class EngineCore:
             if sample.num_tokens - 1 == self._switch:
                 self._cross_rotary_switch(job, request)
 
-    def _set_rotary_side(self, job: Job, request: EngineRequest) -> None:
-        """Keep sequences whose keys have other rotary factors apart: in steps, and in the prefix cache."""
-        far = self._switch is not None and len(job.tokens) > self._switch
-        job.lane = far
-        job.min_chunk_end = self._switch + 1 if far and self._switch is not None else 0
-        job.extra = (request.salt, far) if far or request.salt is not None else None
+    def _rotary_side(self, length: int, salt: str | None) -> RotarySide:
+        """Sequences whose keys have other rotary factors are kept apart: in steps, and in the prefix cache."""
+        far = self._switch is not None and length > self._switch
+        return RotarySide(
+            lane=far,
+            extra=(salt, far) if far or salt is not None else None,
+            min_chunk_end=self._switch + 1 if far and self._switch is not None else 0,
+        )
 
     def _cross_rotary_switch(self, job: Job, request: EngineRequest) -> None:
         """Compute a sequence again that has become too long for the factors its keys were made with."""
-        self._set_rotary_side(job, request)
-        self._blocks.release(job.id, None)
-        self._blocks.open(job.id, job.tokens, extra=job.extra)
+        self._scheduler.restart(job, **self._rotary_side(len(job.tokens), request.salt))
+        if self._trace is not None:
+            trace_restart(self._trace, job.id, self._blocks)

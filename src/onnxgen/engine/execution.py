@@ -1,11 +1,13 @@
 """Runs a planned step: all of it at once, or, when that fails, one sequence after the other.
 
 A step that raises has changed no sequence. Which request made it raise is found by running the sequences alone:
-those that succeed are committed as if nothing had happened, those that raise again are at fault.
+those that succeed are committed as if nothing had happened, those that raise again are at fault. So a failure that
+does not happen again costs nobody anything.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,10 +17,14 @@ import numpy.typing as npt
 
 from onnxgen.backends.base import Backend, BlockCopy, KVCache, SequenceInput, Step, pack_step
 from onnxgen.engine.trace import EngineTrace
+from onnxgen.engine.tracing import trace_commit
 from onnxgen.errors import BackendError, OnnxgenError
+from onnxgen.kvcache.manager import CacheManager
 from onnxgen.kvcache.reservation import Reservation
 from onnxgen.scheduler.job import Job
 from onnxgen.scheduler.plan import Slice, StepPlan
+
+_log = logging.getLogger(__name__)
 
 Float32Array = npt.NDArray[np.float32]
 
@@ -48,12 +54,16 @@ class Executor:
     Args:
         backend: Runs the steps.
         cache: Holds the blocks that plans name.
+        blocks: Whose blocks they are; asked only for the trace.
         trace: Told of every step; None: nobody is.
     """
 
-    def __init__(self, backend: Backend, cache: KVCache, *, trace: EngineTrace | None) -> None:
+    def __init__(
+        self, backend: Backend, cache: KVCache, *, blocks: CacheManager, trace: EngineTrace | None
+    ) -> None:
         self._backend = backend
         self._cache = cache
+        self._blocks = blocks
         self._trace = trace
 
     def run(self, plan: StepPlan) -> Executed:
@@ -62,7 +72,10 @@ class Executor:
         try:
             logits = self._execute(plan.slices, plan.reservation)
         except Exception as error:  # noqa: BLE001 - whatever a backend raises, only the request at fault ends
-            return self._one_by_one(plan, error, started)
+            _log.warning(
+                "a step of %d sequences failed (%s), running them one by one", len(plan.slices), error
+            )
+            return self._one_by_one(plan, started)
         except BaseException:
             for part in plan.slices:
                 self._roll_back(part, plan.reservation)
@@ -74,7 +87,7 @@ class Executor:
             [s for s in plan.slices if reaches_end(s)], logits, (), failed=False, execute_s=executed_s
         )
 
-    def _one_by_one(self, plan: StepPlan, error: Exception, started: float) -> Executed:
+    def _one_by_one(self, plan: StepPlan, started: float) -> Executed:
         """Run the parts alone; those with copies first, because a copy's source may itself be about to go on."""
         reservation = plan.reservation
         finished: list[Slice] = []
@@ -82,7 +95,7 @@ class Executor:
         faults: list[tuple[Job, OnnxgenError]] = []
         for part in sorted(plan.slices, key=lambda s: not reservation.copies([s.job.id])):
             try:
-                logits = self._execute([part], reservation) if len(plan.slices) > 1 else _again(error)
+                logits = self._execute([part], reservation)
             except Exception as cause:  # noqa: BLE001 - see above
                 self._roll_back(part, reservation)
                 faults.append((part.job, as_onnxgen_error(cause)))
@@ -131,7 +144,7 @@ class Executor:
     def _commit(self, part: Slice, reservation: Reservation) -> None:
         reservation.commit(part.job.id, part.job.tokens)
         if self._trace is not None:
-            self._trace.commit(part.job.id, part.context_len + part.num_tokens)
+            trace_commit(self._trace, part.job.id, self._blocks)
 
     def _roll_back(self, part: Slice, reservation: Reservation) -> None:
         reservation.rollback(part.job.id)
@@ -151,7 +164,3 @@ def as_onnxgen_error(error: Exception) -> OnnxgenError:
     wrapped = BackendError(f"the backend raised {type(error).__name__}: {error}")
     wrapped.__cause__ = error
     return wrapped
-
-
-def _again(error: Exception) -> Float32Array:
-    raise error

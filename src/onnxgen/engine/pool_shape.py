@@ -24,5 +24,6 @@ def shape_of(geometry: CacheGeometry, capabilities: Capabilities, *, snapshot_to
         window_block_bytes=geometry.window_block_bytes,
         can_copy=capabilities.copy_blocks,
         exact=not capabilities.rewind,
+        paged=capabilities.paged,
         snapshot_tokens=snapshot_tokens if not capabilities.rewind and capabilities.copy_blocks else None,
     )

@@ -41,8 +41,8 @@ def trace_plan(trace: EngineTrace, plan: StepPlan, blocks: CacheManager) -> None
     """Write down what planning a step did, in the order in which it did it."""
     for job, mode in plan.preempted:
         trace.preempt(job.id, mode)
-    for job in plan.resumed:
-        trace.resume(job.id, blocks.length(job.id), blocks.blocks(job.id), blocks.window_blocks(job.id))
+    for job, cached_tokens in plan.resumed:
+        trace.resume(job.id, cached_tokens, blocks.blocks(job.id), blocks.window_blocks(job.id))
     for job, cached_tokens in plan.admitted:
         trace.admit(job.id, cached_tokens, blocks.blocks(job.id), blocks.window_blocks(job.id))
     reservation = plan.reservation
@@ -57,11 +57,22 @@ def trace_plan(trace: EngineTrace, plan: StepPlan, blocks: CacheManager) -> None
         )
 
 
+def trace_commit(trace: EngineTrace, seq: int, blocks: CacheManager) -> None:
+    """Write down what a sequence holds after a step."""
+    trace.commit(seq, blocks.length(seq), blocks.blocks(seq), blocks.window_blocks(seq))
+
+
 def trace_fork(trace: EngineTrace, parent: int, child: int, index: int, blocks: CacheManager) -> None:
     """Write down a fork; a child that has no room to run shares nothing."""
     trace.fork(parent, child, index, blocks.length(child), blocks.blocks(child), blocks.window_blocks(child))
 
 
+def trace_restart(trace: EngineTrace, seq: int, blocks: CacheManager) -> None:
+    """Write down that a running sequence is computed again."""
+    trace.preempt(seq, "recompute")
+    trace.resume(seq, blocks.length(seq), blocks.blocks(seq), blocks.window_blocks(seq))
+
+
 def trace_usage(trace: EngineTrace, usage: CacheUsage) -> None:
     """Write down who holds the blocks."""
-    trace.usage(used=usage.used_blocks, cached=usage.cached_blocks, free=usage.free_blocks)
+    trace.usage(used=usage.full.in_use, cached=usage.full.cached, free=usage.full.free)

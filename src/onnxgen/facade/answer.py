@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from onnxgen.engine.generation import FinishReason, TokenEvent
+from onnxgen.engine.events import EngineEvent, FinishReason
 from onnxgen.facade.results import Chunk, Completion, Timings, Usage
 from onnxgen.facade.stops import StopMatcher
 from onnxgen.preprocess.detokenizer import IncrementalDetokenizer
@@ -43,7 +43,6 @@ class Answer:
         self._load_s = load_s
         self._clock = clock
         self._started = started
-        self._prefill_started = started
         self._cached_tokens = 0
         self._first: float | None = None
         self._last: float | None = None
@@ -56,30 +55,36 @@ class Answer:
         """The text so far."""
         return "".join(self._text)
 
-    def begin_prefill(self, *, cached_tokens: int) -> None:
-        """The prompt is processed from now on; ``cached_tokens`` of its tokens were before."""
-        self._cached_tokens = cached_tokens
-        self._prefill_started = self._clock()
+    def push(self, event: EngineEvent) -> Chunk | None:
+        """Take what the engine says of it; returns a piece of the answer if there is text to show or it has ended.
 
-    def push(self, event: TokenEvent) -> Chunk | None:
-        """Take a token; returns a piece of the answer if there is text to show or the answer has ended."""
+        Raises:
+            OnnxgenError: What the answer ended with.
+        """
+        if event.error is not None:
+            raise event.error
+        if event.usage is not None:
+            self._cached_tokens = event.usage.cached_tokens
+        shown = "" if event.token_id is None else self._push_token(event.token_id, is_eos=event.is_eos)
+        if self._stops.stopped:
+            return self._chunk(shown, "stop")
+        if event.finish_reason is not None:
+            return self.finish(event.finish_reason, shown=shown)
+        return self._chunk(shown, None) if shown else None
+
+    def _push_token(self, token_id: int, *, is_eos: bool) -> str:
+        """Take a token; returns the text that may be shown now."""
         now = self._clock()
         self._first = now if self._first is None else self._first
-        if not event.is_eos:
-            self._last = now
-            self._token_ids.append(event.token_id)
-            self._unsent.append(event.token_id)
-            shown = self._stops.push(self._detokenizer.push(event.token_id))
-            if shown:
-                self._text.append(shown)
-            if self._stops.stopped:
-                return self._chunk(shown, "stop")
-            if event.finish_reason is None:
-                return self._chunk(shown, None) if shown else None
-        else:
-            shown = ""
-        assert event.finish_reason is not None
-        return self.finish(event.finish_reason, shown=shown)
+        if is_eos:
+            return ""
+        self._last = now
+        self._token_ids.append(token_id)
+        self._unsent.append(token_id)
+        shown = self._stops.push(self._detokenizer.push(token_id))
+        if shown:
+            self._text.append(shown)
+        return shown
 
     def finish(self, reason: FinishReason, *, shown: str = "") -> Chunk:
         """End the answer: what is held back is shown, unless it completes a stop text."""
@@ -105,7 +110,7 @@ class Answer:
         ttft = prefill = decode = None
         if self._first is not None:
             ttft = self._first - self._started
-            prefill = _rate(self._prompt_tokens - self._cached_tokens, self._first - self._prefill_started)
+            prefill = _rate(self._prompt_tokens - self._cached_tokens, ttft)
             if self._last is not None:
                 decode = _rate(count - 1, self._last - self._first)
         return Timings(self._load_s, ttft, prefill, decode)

@@ -9,6 +9,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 
 from onnxgen.backends.base import Backend
+from onnxgen.engine.config import EngineConfig
+from onnxgen.engine.stats import EngineStats
 from onnxgen.errors import OptionError
 from onnxgen.facade.answer import Clock
 from onnxgen.facade.answering import answer_prompts
@@ -28,7 +30,7 @@ __all__ = ["LLM", "Chunk", "Completion", "GenerationOptions"]
 
 
 class LLM:
-    """A model, ready to answer. May be used from several threads.
+    """A model, ready to answer. May be used from several threads, whose requests are then answered together.
 
     Args:
         model: A catalog name, ``hf:...``, ``pypi:...``, a checkpoint or a model folder. What is not on this
@@ -36,6 +38,8 @@ class LLM:
         config: How to run it; None reads ``ONNXGEN_*`` variables and the user's configuration file.
         precision: The precision of a build that is needed.
         progress: Shows fetching, building, and the compilation of kernels on a machine's first run.
+        engine: How requests share the model: cache, budgets of a step, policy. None: as the configuration's
+            ``prefill_chunk_tokens`` says, with the defaults of `EngineConfig`.
         backend: An executor that is loaded already, such as `onnxgen.backends.fake.FakeBackend`, for a model
             folder. It stays the caller's to close.
         clock: Seconds from any beginning, for timings.
@@ -58,6 +62,7 @@ class LLM:
         config: RuntimeConfig | None = None,
         precision: str = "int4",
         progress: Progress = SILENT,
+        engine: EngineConfig | None = None,
         backend: Backend | None = None,
         clock: Clock = time.perf_counter,
     ) -> None:
@@ -67,7 +72,9 @@ class LLM:
         self.config = load_runtime_config().config if config is None else config
         folder = resolve_model(model, config=self.config, precision=precision, progress=progress)
         with shown_by(progress):
-            self._text_model = TextModel(folder, config=self.config, backend=backend, clock=clock)
+            self._text_model = TextModel(
+                folder, config=self.config, engine=engine, backend=backend, clock=clock
+            )
         self.spec: ModelSpec = self._text_model.spec
         self.tokenizer: Tokenizer = self._text_model.tokenizer
         self.load_s: float = self._text_model.load_s
@@ -129,7 +136,7 @@ class LLM:
         """Continue text as it is, with the special tokens that the tokenizer adds.
 
         Args:
-            prompts: One text or several. Several are answered together, a few at a time.
+            prompts: One text or several. Several are answered together: those that wait begin when others end.
             options: How to answer.
             stream: Give pieces as they come (of several answers in turns) instead of completions.
             overrides: Single fields of `GenerationOptions`.
@@ -221,9 +228,13 @@ class LLM:
         """
         return ChatSession(self._text_model, system=system)
 
+    def stats(self) -> EngineStats | None:
+        """What the engine has done for all requests together; None before the first."""
+        return self._text_model.engine.stats()
+
     def close(self) -> None:
         """Release the model. Calling it twice is harmless."""
-        self._text_model.model.close()
+        self._text_model.close()
 
     def __enter__(self) -> Self:
         return self

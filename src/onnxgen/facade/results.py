@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onnxgen.engine.generation import FinishReason
+from onnxgen.engine.events import FinishReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class Usage:
     Attributes:
         prompt_tokens: Tokens of the prompt.
         completion_tokens: Tokens of the answer, without the end-of-sequence token.
-        cached_tokens: Tokens of the prompt that an earlier turn had computed already.
+        cached_tokens: Tokens of the prompt that an earlier turn or another request had computed already.
     """
 
     prompt_tokens: int
@@ -46,7 +46,7 @@ class Completion:
     Attributes:
         text: The answer, without the stop text that ended it.
         token_ids: The tokens that were generated, without the end-of-sequence token.
-        finish_reason: ``stop`` (end-of-sequence token or stop text), ``length`` or ``cancelled``.
+        finish_reason: ``stop`` (end-of-sequence token or stop text), ``length``, ``deadline`` or ``cancelled``.
         usage: Token counts.
         timings: Durations.
     """

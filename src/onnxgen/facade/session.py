@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Generator, Iterator
 from types import TracebackType
 from typing import Self
 
-from onnxgen.engine.generation import Generation, Request
+from onnxgen.engine.request import EngineRequest
 from onnxgen.errors import OptionError, StateError
 from onnxgen.facade.answer import Answer
+from onnxgen.facade.answering import answer_pieces
 from onnxgen.facade.generation_options import GenerationOptions, changed_options
 from onnxgen.facade.results import Chunk
 from onnxgen.facade.text_model import TextModel
@@ -18,7 +18,8 @@ from onnxgen.facade.text_model import TextModel
 class ChatSession:
     """A conversation with a model. For one thread at a time.
 
-    What the last turns have in common with the next prompt is not computed again.
+    What the last turns have in common with the next prompt is not computed again, unless the memory for it was
+    needed otherwise in between.
 
     Args:
         model: The model; it must stay open.
@@ -29,9 +30,8 @@ class ChatSession:
         self._model = model
         self._system = _text_or_none(system)
         self._turns: list[dict[str, str]] = []
-        self._batch = model.open_batch(num_rows=1, max_tokens=model.spec.context_length)
         self._running: Generator[Chunk] | None = None
-        self._release = weakref.finalize(self, self._batch.close)
+        self._closed = False
 
     @property
     def messages(self) -> list[dict[str, str]]:
@@ -56,7 +56,7 @@ class ChatSession:
             StateError: The session is closed, or another thread is in `send`.
         """
         self._stop_running()
-        if not self._release.alive:
+        if self._closed:
             raise StateError("this session was closed; open another with LLM.session()")
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may have no checker
             raise OptionError(f"a message must be a text, got {text!r:.60}")
@@ -79,9 +79,9 @@ class ChatSession:
         self._system = system
 
     def close(self) -> None:
-        """Release the memory. Calling it twice is harmless."""
+        """End the conversation. Calling it twice is harmless."""
         self._stop_running()
-        self._release()
+        self._closed = True
 
     def __enter__(self) -> Self:
         return self
@@ -91,16 +91,10 @@ class ChatSession:
     ) -> None:
         self.close()
 
-    def _answer(self, question: dict[str, str], request: Request, answer: Answer) -> Generator[Chunk]:
+    def _answer(self, question: dict[str, str], request: EngineRequest, answer: Answer) -> Generator[Chunk]:
         try:
-            generation = Generation(self._batch, [request], eos_ids=self._model.spec.tokens.eos)
-            answer.begin_prefill(cached_tokens=generation.reused_tokens[0])
-            while events := generation.step():
-                chunk = answer.push(events[0])
-                if chunk is None:
-                    continue
+            for chunk in answer_pieces(self._model.engine.submit(request), answer):
                 if chunk.finish_reason is not None:
-                    generation.finish(0)
                     self._remember(question, answer, keep_empty=True)
                 yield chunk
         except (GeneratorExit, KeyboardInterrupt):

@@ -18,23 +18,28 @@ class StopMatcher:
     def __init__(self, stops: Sequence[str]) -> None:
         self._stops = tuple(stops)
         self._held = ""
-        self._stopped = False
+        self._matched: int | None = None
+
+    @property
+    def matched(self) -> int | None:
+        """Which stop text was found."""
+        return self._matched
 
     @property
     def stopped(self) -> bool:
         """Whether a stop text was found."""
-        return self._stopped
+        return self._matched is not None
 
     def push(self, piece: str) -> str:
         """Take the next piece of text; returns what may be shown. Nothing is let through after a stop."""
-        if self._stopped:
+        if self.stopped:
             return ""
         text = self._held + piece
-        ends = [(at + len(stop), at) for stop in self._stops if (at := text.find(stop)) >= 0]
+        ends = [(at + len(stop), at, i) for i, stop in enumerate(self._stops) if (at := text.find(stop)) >= 0]
         if ends:
-            self._stopped = True
+            _, at, self._matched = min(ends)
             self._held = ""
-            return text[: min(ends)[1]]
+            return text[:at]
         keep = self._open_length(text)
         self._held = text[len(text) - keep :]
         return text[: len(text) - keep]

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from onnxgen.backends.base import Backend
-from onnxgen.engine.batch import Batch
-from onnxgen.engine.generation import Request
+from onnxgen.engine.config import EngineConfig
+from onnxgen.engine.core import EngineCore
+from onnxgen.engine.request import EngineRequest
+from onnxgen.engine.shared import SharedEngine
 from onnxgen.errors import ChatTemplateError, ContextLengthError, OptionError
 from onnxgen.facade.answer import Answer, Clock
 from onnxgen.facade.config import Config
@@ -17,6 +19,7 @@ from onnxgen.facade.generation_options import GenerationOptions, sampling_for
 from onnxgen.facade.model import Model
 from onnxgen.facade.stops import StopMatcher
 from onnxgen.foundations.runtime_config import RuntimeConfig
+from onnxgen.scheduler.config import SchedulerConfig
 
 if TYPE_CHECKING:
     from onnxgen.preprocess.chat_template import ChatTemplate
@@ -30,6 +33,7 @@ class TextModel:
     Args:
         folder: A model folder.
         config: How to run it.
+        engine: How requests share it.
         backend: An executor that is loaded already; it stays the caller's to close.
         clock: Seconds from any beginning.
 
@@ -43,6 +47,7 @@ class TextModel:
         folder: Path,
         *,
         config: RuntimeConfig,
+        engine: EngineConfig | None = None,
         backend: Backend | None = None,
         clock: Clock = time.perf_counter,
     ) -> None:
@@ -54,6 +59,7 @@ class TextModel:
         # before the weights: a broken tokenizer is told at once
         self.tokenizer = Tokenizer.from_folder(self.spec.tokenizer_dir, model_vocab_size=self.spec.vocab_size)
         self.model = Model(described, runtime=config, backend=backend)
+        self.engine = SharedEngine(lambda: self.make_engine(engine or default_engine_config(config)))
         self.clock = clock
         self.load_s = clock() - started
         self._template: ChatTemplate | None = None
@@ -100,7 +106,7 @@ class TextModel:
             return False
         return True
 
-    def request(self, prompt: Sequence[int], options: GenerationOptions) -> Request:
+    def request(self, prompt: Sequence[int], options: GenerationOptions) -> EngineRequest:
         """A prompt, and how it is answered.
 
         Raises:
@@ -113,14 +119,14 @@ class TextModel:
             raise ContextLengthError(
                 f"{asked} do not fit the model's context of {limit} tokens, which prompt and answer share; {advice}"
             )
-        return Request(
+        return EngineRequest(
             prompt,
-            sampling_for(options, self.spec.search, prompt_tokens=len(prompt)),
+            sampling=sampling_for(options, self.spec.search, prompt_tokens=len(prompt)),
             max_new_tokens=new,
             ignore_eos=options.ignore_eos,
         )
 
-    def start_answer(self, request: Request, options: GenerationOptions, *, index: int = 0) -> Answer:
+    def start_answer(self, request: EngineRequest, options: GenerationOptions, *, index: int = 0) -> Answer:
         """An answer that is asked for now."""
         from onnxgen.preprocess.detokenizer import IncrementalDetokenizer
 
@@ -134,15 +140,20 @@ class TextModel:
             started=self.clock(),
         )
 
-    def open_batch(self, *, num_rows: int, max_tokens: int) -> Batch:
-        """Sequences on the model's backend; the caller closes them."""
-        return Batch(
+    def make_engine(self, config: EngineConfig) -> EngineCore:
+        """An engine on the model's backend; the caller closes it."""
+        return EngineCore(
             self.model.backend,
-            num_rows=num_rows,
-            max_tokens=max_tokens,
-            chunk_tokens=self.model.runtime.prefill_chunk_tokens,
+            config,
+            eos_ids=self.spec.tokens.eos,
+            context_length=self.spec.context_length,
             rope_switch_length=self.spec.decoder.rope_switch_length,
         )
+
+    def close(self) -> None:
+        """Release engine and model. Calling it twice is harmless."""
+        self.engine.close()
+        self.model.close()
 
     def _chat_template(self) -> ChatTemplate:
         from onnxgen.preprocess.chat_template import ChatTemplate
@@ -150,6 +161,12 @@ class TextModel:
         if self._template is None:
             self._template = ChatTemplate.require(self.spec.tokenizer_dir)
         return self._template
+
+
+def default_engine_config(config: RuntimeConfig) -> EngineConfig:
+    """How requests share a model where nobody says."""
+    chunk, max_seqs = config.prefill_chunk_tokens, SchedulerConfig().max_seqs
+    return EngineConfig(scheduler=SchedulerConfig(chunk_tokens=chunk, max_step_tokens=max(chunk, max_seqs)))
 
 
 def _variables(given: object) -> dict[str, Any]:

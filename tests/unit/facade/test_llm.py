@@ -54,7 +54,7 @@ def test_several_prompts_are_answered_in_order(folder):
     llm = open_llm(folder, backend)
     answers = llm.generate(questions)
     assert [a.text for a in answers] == [f" answer {i}" * (1 + i % 3) for i in range(19)]
-    assert max(step.num_seqs for step in backend.steps) == 8
+    assert max(step.num_seqs for step in backend.steps) == 19
     assert llm.generate([]) == []
 
 
@@ -221,35 +221,39 @@ def test_durations_come_from_the_clock(folder):
     assert short.decode_tok_s is None
 
 
-def test_rows_that_do_not_fit_the_memory_together_are_answered_in_turns(folder):
+def test_prompts_that_do_not_fit_the_memory_together_are_answered_in_turns(folder):
     backend = HashBackend(VOCAB_SIZE, max_context=CONTEXT)
     create = backend.create_cache
 
-    def small(*, num_seqs, num_tokens):
+    def small(*, num_seqs, **size):
         if num_seqs > 2:
             raise BackendError("no memory for that many")
-        return create(num_seqs=num_seqs, num_tokens=num_tokens)
+        return create(num_seqs=num_seqs, **size)
 
     backend.create_cache = small
-    answers = open_llm(folder, backend).generate(["a", "b", "c", "d", "e"], max_new_tokens=2)
+    llm = open_llm(folder, backend)
+    answers = llm.generate(["a", "b", "c", "d", "e"], max_new_tokens=2)
     assert len(answers) == 5
+    assert max(map(len, backend.steps)) == 2
+    llm.close()
     assert all(cache.closed for cache in backend.caches)
 
 
 def test_a_failing_step_is_told_and_the_model_stays_usable(folder):
-    backend = scripted(folder, {"x": "abc"}, fail_steps={1})
+    backend = scripted(folder, {"x": "abc"}, fail_steps={1, 2})
     llm = open_llm(folder, backend)
     with pytest.raises(BackendError, match="script says so"):
         llm.generate("x")
     assert llm.generate("x").text == "abc"
 
 
-def test_a_stream_that_is_dropped_frees_its_memory(folder):
-    backend = HashBackend(VOCAB_SIZE, max_context=CONTEXT)
-    stream = open_llm(folder, backend).generate("x", stream=True, ignore_eos=True)
+def test_a_stream_that_is_dropped_frees_its_blocks(folder):
+    llm = open_llm(folder, HashBackend(VOCAB_SIZE, max_context=CONTEXT))
+    stream = llm.generate("x", stream=True, ignore_eos=True)
     next(stream)
+    assert llm.stats().cache.full.in_use == 1
     stream.close()
-    assert [cache.closed for cache in backend.caches] == [1]
+    assert llm.stats().cache.full.in_use == 0
 
 
 def test_threads_may_share_a_model(folder):

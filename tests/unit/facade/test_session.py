@@ -105,7 +105,7 @@ def test_closing_after_the_last_piece_remembers_once(folder):
 
 
 def test_a_failing_step_leaves_the_conversation_as_it_was(folder):
-    session, _ = open_session(folder, {TURN: "hello"}, fail_steps={2})
+    session, _ = open_session(folder, {TURN: "hello"}, fail_steps={2, 3})
     with pytest.raises(BackendError):
         list(session.send("hi"))
     assert session.messages == []

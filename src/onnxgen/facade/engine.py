@@ -1,0 +1,160 @@
+"""`Engine`: many sessions on one model, driven by the caller; by onnxruntime-genai's names."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, NoReturn, Self
+
+from onnxgen.engine.config import EngineConfig
+from onnxgen.engine.core import EngineCore
+from onnxgen.engine.sampling.options import check_integer
+from onnxgen.engine.stats import EngineStats
+from onnxgen.errors import CapabilityError
+from onnxgen.facade.engine_event import EngineEvent, EngineEventBuffer
+from onnxgen.facade.engine_request import EngineServices, Request
+from onnxgen.facade.model import Model
+
+if TYPE_CHECKING:
+    from onnxgen.preprocess.detokenizer import IncrementalDetokenizer
+    from onnxgen.preprocess.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class EngineCapabilities:
+    """What an engine can do at once.
+
+    Attributes:
+        configured_max_batch_size: Sequences that run at once.
+        max_request_length: The longest session, prompt and answer together, in tokens.
+        max_scheduled_tokens: Tokens of one step.
+    """
+
+    configured_max_batch_size: int
+    max_request_length: int
+    max_scheduled_tokens: int
+
+
+class RequestOptions:
+    """Options of a session."""
+
+    def __init__(self) -> None:
+        self.max_session_tokens: int | None = None
+
+    def set_max_session_tokens(self, count: int) -> None:
+        """The longest that the session may become, prompts and answers together, in tokens."""
+        self.max_session_tokens = check_integer("max_session_tokens", count, low=1)
+
+
+class Engine:
+    """Many sessions on one model, driven by whoever calls `run`.
+
+    The thread that made an engine owns it: calls from another raise `StateError`.
+
+    Args:
+        model: Answers; stays the caller's, and must stay open.
+        config: Budgets, cache and policy.
+
+    Raises:
+        BackendError: The cache cannot be had.
+    """
+
+    def __init__(self, model: Model, config: EngineConfig | None = None) -> None:
+        self._config = config or EngineConfig()
+        self._spec = model.spec
+        self._core = EngineCore(
+            model.backend,
+            self._config,
+            eos_ids=model.spec.tokens.eos,
+            context_length=model.spec.context_length,
+            rope_switch_length=model.spec.decoder.rope_switch_length,
+        )
+        self._core.adopt()
+        self._turns: dict[int, Request] = {}
+        self._ready: deque[EngineEvent] = deque()
+        self._tokenizer: Tokenizer | None = None
+
+    def create_request(self, *, options: RequestOptions | None = None) -> Request:
+        """A session without tokens."""
+        longest = self._core.max_seq_tokens
+        asked = None if options is None else options.max_session_tokens
+        return Request(
+            EngineServices(
+                self._core,
+                self._spec,
+                longest if asked is None else min(asked, longest),
+                self._listen,
+                self._detokenizer,
+            )
+        )
+
+    def create_event_buffer(self, capacity: int) -> EngineEventBuffer:
+        """Room for the events of a run."""
+        return EngineEventBuffer(capacity)
+
+    def run(self, buffer: EngineEventBuffer) -> EngineEventBuffer:
+        """Fill a buffer with events that wait; only if there are none, do one step first.
+
+        Returns:
+            The buffer.
+        """
+        if not self._ready:
+            for event in self._core.step():
+                request = self._turns.get(event.request_id)
+                if request is not None:
+                    self._ready.append(request.receive(event))
+        count = min(buffer.capacity, len(self._ready))
+        buffer.fill([self._ready.popleft() for _ in range(count)])
+        return buffer
+
+    def has_pending_requests(self) -> bool:
+        """Whether `run` has something to do or to report."""
+        return bool(self._ready) or self._core.has_work
+
+    def get_capabilities(self) -> EngineCapabilities:
+        """What it can do at once."""
+        budgets = self._config.scheduler
+        return EngineCapabilities(budgets.max_seqs, self._core.max_seq_tokens, budgets.max_step_tokens)
+
+    def max_draft_tokens_per_proposal(self) -> int:
+        """0: nothing is speculated in this version."""
+        return 0
+
+    def get_speculative_stats(self) -> NoReturn:
+        """Not supported: raises `CapabilityError`."""
+        raise CapabilityError("nothing is speculated in this version, so there are no statistics")
+
+    def stats(self) -> EngineStats:
+        """What it has done so far."""
+        return self._core.stats()
+
+    def close(self) -> None:
+        """End all turns and release the cache. Calling it twice is harmless."""
+        self._turns.clear()
+        self._ready.clear()
+        self._core.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _listen(self, core_id: int, request: Request | None) -> None:
+        if request is None:
+            self._turns.pop(core_id, None)
+        else:
+            self._turns[core_id] = request
+
+    def _detokenizer(self) -> IncrementalDetokenizer:
+        from onnxgen.preprocess.detokenizer import IncrementalDetokenizer
+        from onnxgen.preprocess.tokenizer import Tokenizer
+
+        if self._tokenizer is None:
+            self._tokenizer = Tokenizer.from_folder(
+                self._spec.tokenizer_dir, model_vocab_size=self._spec.vocab_size
+            )
+        return IncrementalDetokenizer(self._tokenizer)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import hypothesis.strategies as st
 import pytest
-from cache_shadow import ShadowCache
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from cache_shadow import ShadowCache
 from onnxgen.errors import StateError
 from onnxgen.kvcache.base import PoolShape
 from onnxgen.kvcache.manager import CacheManager

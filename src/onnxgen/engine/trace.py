@@ -144,9 +144,12 @@ class EngineTrace:
         """The backend raised: positions from each part's ``context_len`` on hold anything."""
         self._write("failed", error=error)
 
-    def commit(self, seq: int, length: int) -> None:
-        """What was executed counts now: the sequence holds ``length`` tokens in the blocks it reserved."""
-        self._write("commit", seq=seq, length=length)
+    def commit(self, seq: int, length: int, blocks: Sequence[int], window_blocks: Sequence[int] = ()) -> None:
+        """What was executed counts now: the sequence holds ``length`` tokens in these blocks.
+
+        They are those that were reserved, but for blocks whose content another sequence has as well.
+        """
+        self._write("commit", seq=seq, length=length, blocks=[*blocks], window=[*window_blocks])
 
     def rollback(self, seq: int) -> None:
         """What was reserved is given back: the sequence holds what it held before."""

@@ -32,10 +32,10 @@ def write_run(path):
     reserve(trace, C, 8, 1, [0, 2, 4])
     trace.execute([(A, 7, [8]), (B, 8, [10]), (C, 8, [11])])
     trace.failed("all of it")
-    for seq, length, token in ((A, 7, 8), (C, 8, 11)):
+    for seq, length, token, blocks in ((A, 7, 8, [0, 1]), (C, 8, 11, [0, 2, 4])):
         trace.execute([(seq, length, [token])])
         trace.executed()
-        trace.commit(seq, length + 1)
+        trace.commit(seq, length + 1, blocks)
     trace.execute([(B, 8, [10])])
     trace.failed("B")
     trace.rollback(B)
@@ -81,8 +81,8 @@ def step(trace, parts):
         reserve(trace, seq, context_len, len(tokens), blocks, copies)
     trace.execute([(seq, context_len, tokens) for seq, context_len, tokens, _, _ in parts])
     trace.executed()
-    for seq, context_len, tokens, _, _ in parts:
-        trace.commit(seq, context_len + len(tokens))
+    for seq, context_len, tokens, blocks, _ in parts:
+        trace.commit(seq, context_len + len(tokens), blocks)
 
 
 @pytest.fixture
@@ -172,7 +172,10 @@ MUTATIONS = {
         "lifecycle",
     ),
     "committed without execution": (drop("execute"), "lifecycle"),
-    "committed what failed": (change("rollback", event="commit", length=9), "lifecycle"),
+    "committed what failed": (
+        change("rollback", event="commit", length=9, blocks=[0, 2, 3], window=[]),
+        "lifecycle",
+    ),
     "committed and rolled back": (
         insert("sample", {"event": "rollback", "seq": A}, nth=1),
         "lifecycle",
@@ -210,11 +213,16 @@ MUTATIONS = {
     "a saved block comes back as another": (change("swap_in", block=5), "sharing"),
     "a block comes back that was not saved": (change("swap_in", key=101), "content"),
     "a resumed sequence reads blocks it gave up": (change("resume", nth=1, cached=4, blocks=[0]), "content"),
-    "no copy before writing a shared block": (
-        change("reserve", where={"seq": B}, blocks=[0, 1], copies=[]),
-        "sharing",
-    ),
     "a block of another sequence is taken": (change("reserve", where={"seq": D}, blocks=[2]), "sharing"),
+    "no copy before two sequences write a shared block": (
+        change("reserve", where={"seq": B}, blocks=[0, 1], copies=[]),
+        "collision",
+    ),
+    "a committed block is exchanged for one of other content": (
+        change("commit", where={"seq": B}, blocks=[0, 1]),
+        "content",
+    ),
+    "a committed block is lost": (change("commit", where={"seq": B}, blocks=[0]), "range"),
     "two sequences write one block": (change("reserve", where={"seq": C}, blocks=[0, 2, 3]), "collision"),
     "a block twice in a table": (change("reserve", where={"seq": A}, blocks=[1, 1]), "collision"),
     "a copy of what was never written": (change("reserve", where={"seq": B}, copies=[[5, 2, 2, 0]]), "copy"),
@@ -335,7 +343,7 @@ def write_windowed(path, *, table):
         trace.reserve(A, at, len(tokens), blocks, window)
         trace.execute([(A, at, tokens)])
         trace.executed()
-        trace.commit(A, at + len(tokens))
+        trace.commit(A, at + len(tokens), blocks, window)
     trace.release(A)
     trace.finish(0, 0, "cancelled")
     trace.close()

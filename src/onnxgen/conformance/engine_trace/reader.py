@@ -50,7 +50,7 @@ _FIELDS: dict[str, dict[str, str]] = {
     "execute": {"parts": "parts"},
     "executed": {},
     "failed": {"error": "str"},
-    "commit": {"seq": "int", "length": "int"},
+    "commit": {"seq": "int", "length": "int", "blocks": "ints", "window": "ints"},
     "rollback": {"seq": "int"},
     "sample": {"tokens": "pairs"},
     "preempt": {"seq": "int", "mode": "str"},

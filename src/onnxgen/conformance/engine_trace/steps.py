@@ -134,14 +134,25 @@ class Steps:
         length = r.context_len + r.num_tokens
         if f["length"] != length:
             world.note("context", f"{s.name} went on to {length} tokens and commits {f['length']}")
-        for group, (pool, table) in enumerate(world.groups(r.tables)):
-            old, first = s.tables[group], pool.seen_from(s.verified) // pool.block_size
-            if s.verified == r.context_len and table[first : len(old)] == old[first:]:
-                pool.advance(s.id, table, old_length=r.context_len, length=length)
-            else:
+        tables, before = [f["blocks"], f["window"]], s.tables
+        if not world.in_range(s, tables):
+            return
+        s.tables = tables
+        for group, (pool, table) in enumerate(world.groups(tables)):
+            seen, old, written = pool.seen_from(length), before[group], r.tables[group]
+            if pool.first_hole(table, start=seen, stop=length) is not None:
+                world.note("range", f"{s.name} commits {length} tokens, but its table is {table}")
+                continue
+            first = pool.seen_from(s.verified) // pool.block_size
+            behind = -(-length // pool.block_size)
+            moved = table[seen // pool.block_size : behind] != written[seen // pool.block_size : behind]
+            if moved:
+                world.check_content(s, pool, table, start=seen, stop=length)
+            if moved or s.verified != r.context_len or table[first : len(old)] != old[first:]:
                 pool.drop(s.id, old)
-                pool.hold(s.id, table, start=pool.seen_from(length), stop=length)
-            s.tables[group] = table[: -(-length // pool.block_size)]
+                pool.hold(s.id, table, start=seen, stop=length)
+            else:
+                pool.advance(s.id, table, old_length=r.context_len, length=length)
         s.length = s.verified = length
         s.has_logits = length == len(s.tokens)
 

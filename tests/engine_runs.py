@@ -1,0 +1,381 @@
+"""Random runs of an engine on the scripted backend, and what they must come to: answers as of each request alone."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnxgen.backends.fake import FakeBackend
+from onnxgen.conformance.engine_trace import TraceReport, check_trace
+from onnxgen.engine.config import EngineConfig
+from onnxgen.engine.core import EngineCore
+from onnxgen.engine.events import EngineEvent
+from onnxgen.engine.request import EngineRequest
+from onnxgen.engine.sampling.options import SamplingOptions
+from onnxgen.engine.sampling.rows import RowSampler
+from onnxgen.errors import AdmissionError, BackendError, ContextLengthError
+from onnxgen.scheduler.config import SchedulerConfig
+
+VOCAB = 13
+EOS = 12
+MAX_CONTEXT = 48
+
+
+@dataclass
+class SoloRow:
+    """A sequence that is alone in the world, as `RowSampler` wants to see it."""
+
+    options: SamplingOptions
+    tokens: list[int]
+    num_prompt: int
+    processors: tuple[()] = ()
+
+    @property
+    def num_tokens(self):
+        return len(self.tokens)
+
+    @property
+    def num_new_tokens(self):
+        return len(self.tokens) - self.num_prompt
+
+    @property
+    def history(self):
+        return np.array(self.tokens, np.int64)
+
+
+def solo_answer(
+    backend: FakeBackend, request: EngineRequest, index: int, *, max_tokens: int
+) -> tuple[list[int], str]:
+    """What sample ``index`` of a request must be, without cache, step or neighbour; and why it ends.
+
+    Args:
+        backend: Whose logits count.
+        request: With a seed, unless it is greedy.
+        index: Which sample.
+        max_tokens: Length of prompt and answer at most.
+    """
+    options = replace(
+        request.sampling, stream=request.sampling.stream + index, seed=request.sampling.seed or 0
+    )
+    row = SoloRow(options, list(request.prompt), len(request.prompt))
+    sampler = RowSampler(eos_ids=[EOS])
+    if request.max_new_tokens is not None:
+        max_tokens = min(max_tokens, row.num_prompt + request.max_new_tokens)
+    while True:
+        [token] = sampler.choose(backend.logits_after(row.tokens)[None], [row])
+        assert isinstance(token, int), token
+        if (token == EOS and not request.ignore_eos) or token in request.stop_token_ids:
+            return row.tokens[row.num_prompt :], "stop"
+        row.tokens.append(token)
+        if row.num_tokens == max_tokens:
+            return row.tokens[row.num_prompt :], "length"
+
+
+class FailsOn:
+    """Fails every step of a sequence in which two tokens stand side by side, however often it is tried."""
+
+    def __init__(self, first: int, second: int) -> None:
+        self.pair = first, second
+
+    def __call__(self, tokens: Sequence[int]) -> bool:
+        return self.pair in itertools.pairwise(int(token) for token in tokens)
+
+    def __repr__(self) -> str:
+        return f"FailsOn{self.pair}"
+
+
+class Clock:
+    """Time that goes on when told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Outcome:
+    """What a run came to.
+
+    Attributes:
+        requests: By the engine's number.
+        answers: Tokens by request and sample.
+        ends: The last event of each.
+        cancelled: Samples that were cancelled, with the reason that was given.
+        num_steps: Steps that were asked for.
+        preemptions: How often a sequence gave way.
+        failed_steps: Steps that raised.
+        report: Of the trace.
+    """
+
+    requests: dict[int, EngineRequest] = field(default_factory=dict)
+    answers: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    ends: dict[tuple[int, int], EngineEvent] = field(default_factory=dict)
+    cancelled: dict[tuple[int, int], str] = field(default_factory=dict)
+    num_steps: int = 0
+    preemptions: int = 0
+    failed_steps: int = 0
+    hit_tokens: int = 0
+    refused: Counter = field(default_factory=Counter)
+    report: TraceReport | None = None
+
+
+class RandomRun:
+    """One engine, random requests, and everything that may happen to them.
+
+    Args:
+        seed: Decides everything.
+        folder: For the trace, and for a tier on disk.
+        changes: Fixes what would be random: ``backend``, ``config``, ``budgets`` are updated with these.
+    """
+
+    def __init__(self, seed: int, folder: Path, **changes: dict[str, Any]) -> None:
+        self.rng = random.Random(seed)
+        self.folder = folder
+        self.clock = Clock()
+        self.outcome = Outcome()
+        self.backend_options = self._random_backend() | changes.get("backend", {})
+        self.budgets = self._random_budgets() | changes.get("budgets", {})
+        self.config_options = self._random_config() | changes.get("config", {})
+        if self.config_options["strict"]:
+            least = max(self.budgets["max_step_tokens"], self.budgets["chunk_tokens"])
+            self.budgets["max_step_tokens"] = least
+        self.num_requests = self.rng.randint(4, 20)
+        self.beginnings = [self._tokens(self.rng.randint(1, 24)) for _ in range(3)]
+        self.backend = FakeBackend(VOCAB, max_context=MAX_CONTEXT, eos_token_id=EOS, **self.backend_options)
+        self.trace = folder / "trace.jsonl"
+        self.core = EngineCore(
+            self.backend,
+            EngineConfig(scheduler=SchedulerConfig(**self.budgets), trace=self.trace, **self.config_options),
+            eos_ids=[EOS],
+            clock=self.clock,
+        )
+        self.open: set[tuple[int, int]] = set()
+        self.preemptions = {self.budgets["preemption"]}
+
+    def describe(self) -> str:
+        return f"backend {self.backend_options}, budgets {self.budgets}, config {self.config_options}"
+
+    def run(self) -> Outcome:
+        """Submit, step and disturb until nothing is left; then close, and check the whole."""
+        rng, submitted, limit = self.rng, 0, 0
+        busy = rng.choice([0.1, 0.5, 0.9])
+        while submitted < self.num_requests or self.core.has_work:
+            while submitted < self.num_requests and (not self.core.has_work or rng.random() < busy):
+                submitted += 1
+                limit += self._submit()
+            self._disturb()
+            self._tell(self.core.step())
+            self.core.check_integrity()
+            self.outcome.num_steps += 1
+            assert self.outcome.num_steps < 200 + 20 * limit, f"no end in sight: {self.describe()}"
+        self._close()
+        self.check()
+        return self.outcome
+
+    def _submit(self) -> int:
+        """Ask for something; returns how many tokens that is."""
+        request = self._random_request()
+        try:
+            number = self.core.submit(request)
+        except (AdmissionError, ContextLengthError) as error:
+            self.outcome.refused[type(error).__name__] += 1
+            assert request.n > 1 or not request.allow_cap or self.budgets["max_waiting"] is not None, error
+            return 0
+        self.outcome.requests[number] = request
+        for index in range(request.n):
+            self.open.add((number, index))
+            self.outcome.answers[number, index] = []
+        return MAX_CONTEXT * request.n
+
+    def _disturb(self) -> None:
+        rng = self.rng
+        self.clock.now += rng.random()
+        if self.open and rng.random() < 0.06:
+            number, index = rng.choice(sorted(self.open))
+            reason = rng.choice(["cancelled", "cancelled", "stop"])
+            whole = rng.random() < 0.5
+            assert self.core.cancel(number, index=None if whole else index, reason=reason)
+            for key in [k for k in self.open if k == (number, index) or (whole and k[0] == number)]:
+                self.outcome.cancelled[key] = reason
+        if rng.random() < 0.02:
+            self.core.forget_prefixes()
+        if rng.random() < 0.02:
+            changed = self._random_budgets()
+            if self.config_options["strict"]:
+                changed["chunk_tokens"] = self.budgets["chunk_tokens"]
+                changed["max_step_tokens"] = max(changed["max_step_tokens"], changed["chunk_tokens"])
+            self.budgets = changed
+            self.preemptions.add(changed["preemption"])
+            self.core.reconfigure(SchedulerConfig(**changed))
+
+    def _tell(self, events: list[EngineEvent]) -> None:
+        for event in events:
+            key = event.request_id, event.index
+            assert key in self.open, f"{event} after its end, or of nobody"
+            if event.token_id is not None and not event.is_eos:
+                assert key not in self.outcome.cancelled, f"{event} after its cancel"
+                self.outcome.answers[key].append(event.token_id)
+            if event.finish_reason is not None:
+                self.open.remove(key)
+                self.outcome.ends[key] = event
+        for key in self.outcome.cancelled:
+            assert key not in self.open, f"{key} was cancelled and has not ended a step later"
+
+    def _close(self) -> None:
+        stats = self.core.stats()
+        self.outcome.preemptions, self.outcome.failed_steps = stats.preemptions, stats.failed_steps
+        self.outcome.hit_tokens = stats.cache.hit_tokens
+        for pool in (stats.cache.full, stats.cache.window):
+            assert pool is None or pool.in_use == 0, f"blocks are left: {pool}"
+        self.core.forget_prefixes()
+        for pool in (self.core.stats().cache.full, self.core.stats().cache.window):
+            assert pool is None or pool.cached == 0, f"the prefix cache cannot be emptied: {pool}"
+        self.core.close()
+        with self.trace.open(encoding="utf-8") as lines:
+            self.outcome.report = check_trace(lines, starved_steps=10_000)
+
+    def check(self) -> None:
+        """Every sample ended once, with the answer that it has alone, or a beginning of it if it was disturbed."""
+        outcome = self.outcome
+        assert not self.open, f"never ended: {self.open}"
+        assert outcome.report is not None
+        assert not outcome.report.violations, "\n".join(map(str, outcome.report.violations[:10]))
+        self.errors_to_come = sum(number < self.backend.num_steps for number in self._fail_steps)
+        for key, answer in outcome.answers.items():
+            request, end = outcome.requests[key[0]], outcome.ends[key]
+            usage = end.usage
+            assert usage is not None
+            assert (usage.prompt_tokens, usage.completion_tokens) == (len(request.prompt), len(answer)), end
+            assert 0 <= usage.cached_tokens < len(request.prompt)
+            assert (end.error is not None) == (end.finish_reason == "error")
+            self._check_answer(key, request, answer, end)
+
+    def _check_answer(
+        self, key: tuple[int, int], request: EngineRequest, answer: list[int], end: EngineEvent
+    ) -> None:
+        expected, reason = self._alone(request, key[1])
+        if (answer, end.finish_reason) == (expected, reason):
+            return
+        assert answer == expected[: len(answer)], (key, request)
+        if key in self.outcome.cancelled:
+            assert end.finish_reason == self.outcome.cancelled[key], end
+        elif end.finish_reason == "error":
+            # one step that was told to fail ends one sequence at most, and those that it stands for
+            assert type(end.error) is BackendError, end
+            self.errors_to_come -= 1 / request.n
+            assert self.errors_to_come > -1e-9, f"{end}, but fewer steps were told to fail: {request}"
+        elif end.finish_reason == "length":
+            # several samples that run at once without giving way are capped to what is left for each
+            assert request.allow_cap or request.max_new_tokens is None, (key, request)
+            assert request.n > 1 and "off" in self.preemptions, (key, request)
+        else:
+            assert end.finish_reason == "deadline" and request.deadline_s is not None, (key, request, end)
+
+    @property
+    def _fail_steps(self) -> Sequence[int]:
+        return self.backend_options.get("fail_steps", ())
+
+    def _alone(self, request: EngineRequest, index: int) -> tuple[list[int], str]:
+        """The answer, and how it ends; one that feeds what the backend fails on ends there."""
+        fails = self.backend_options.get("fail_when", lambda tokens: False)
+        limit = self.core.max_seq_tokens
+        answer, reason = solo_answer(self.backend, request, index, max_tokens=limit)
+        fed = len(answer) - (reason == "length")
+        for length in range(fed + 1):
+            if fails([*request.prompt, *answer[:length]]):
+                return answer[:length], "error"
+        return answer, reason
+
+    # what is random
+
+    def _tokens(self, count: int) -> list[int]:
+        return [self.rng.randrange(VOCAB - 1) for _ in range(count)]
+
+    def _random_backend(self) -> dict[str, Any]:
+        rng = self.rng
+        kind = rng.choice(["pages", "pages", "slots", "window", "exact"])
+        options: dict[str, Any] = {}
+        if kind in ("pages", "window"):
+            options["block_size"] = rng.randint(1, 9)
+        if kind == "window":
+            options["window"] = rng.randint(1, 20)
+        if kind == "exact":
+            options["rewind"] = False
+        if rng.random() < 0.4:
+            options["fail_steps"] = sorted(rng.sample(range(100), rng.randint(1, 8)))
+        if rng.random() < 0.3:
+            options["fail_when"] = FailsOn(rng.randrange(VOCAB - 1), rng.randrange(VOCAB - 1))
+        return options
+
+    def _random_budgets(self) -> dict[str, Any]:
+        rng = self.rng
+        max_seqs = rng.randint(3, 6)
+        return {
+            "max_seqs": max_seqs,
+            "max_step_tokens": max_seqs + rng.randint(0, 40),
+            "chunk_tokens": rng.choice([1, 2, 3, 5, 8, 16, 64]),
+            "policy": rng.choice(["fcfs", "priority", "fair"]),
+            "preemption": rng.choice(["auto", "swap", "recompute", "off"]),
+            "wait_for_prefix": rng.random() < 0.7,
+            "max_waiting": rng.choice([None, None, 2]),
+            "aging_steps": rng.choice([None, 1, 5, 100]),
+            "tenant_weights": rng.choice([{}, {"a": 3.0, "b": 0.5}]),
+        }
+
+    def _random_config(self) -> dict[str, Any]:
+        rng = self.rng
+        sequences = rng.choice([1, 1, 1.5, 1.5, 2, 4])
+        config: dict[str, Any] = {
+            "cache_tokens": int(MAX_CONTEXT * sequences),
+            "prefix_reuse": rng.random() < 0.8,
+            "strict": rng.random() < 0.1,
+        }
+        if rng.random() < 0.5:
+            config["host_tier_mb"] = 1
+        if rng.random() < 0.3:
+            config |= {"disk_tier_mb": 1, "disk_tier_dir": self.folder / "tier"}
+        return config
+
+    def _random_request(self) -> EngineRequest:
+        rng = self.rng
+        return EngineRequest(
+            self._random_prompt(),
+            sampling=SamplingOptions(
+                temperature=rng.choice([0.0, 1.0, 3.0]),
+                top_k=rng.choice([0, 5]),
+                seed=rng.randrange(1 << 32),
+                repetition_penalty=rng.choice([1.0, 1.0, 1.3]),
+            ),
+            max_new_tokens=rng.choice([None, None, 1, 3, 12, 30]),
+            n=rng.choice([1, 1, 1, 2, 3]),
+            ignore_eos=rng.random() < 0.75,
+            stop_token_ids=rng.choice([(), (), (), (3, 7)]),
+            priority=rng.randint(-2, 2),
+            tenant=rng.choice(["", "a", "b"]),
+            deadline_s=rng.choice([*[None] * 9, 0.0, 5.0, 30.0]),
+            salt=rng.choice([None, None, None, "pepper"]),
+            allow_cap=rng.random() < 0.8,
+        )
+
+    def _random_prompt(self) -> list[int]:
+        """Anew, on from a beginning that others share, or on from an answer that was given."""
+        rng = self.rng
+        prompt: list[int] = []
+        answered = [key for key in self.outcome.ends if self.outcome.answers[key]]
+        if answered and rng.random() < 0.3:
+            key = rng.choice(answered)
+            prompt = [*self.outcome.requests[key[0]].prompt, *self.outcome.answers[key]]
+        elif rng.random() < 0.7:
+            prompt = list(rng.choice(self.beginnings))
+        if not prompt or rng.random() < 0.8:
+            prompt = prompt + self._tokens(rng.randint(1, 12))
+        return prompt[: MAX_CONTEXT - rng.randint(1, 8)]

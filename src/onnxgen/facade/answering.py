@@ -21,8 +21,8 @@ def answer_prompts(
     Raises:
         ContextLengthError: A prompt does not fit the context.
     """
-    requests = [model.request(prompt, options) for prompt in prompts]
-    answers = [model.start_answer(request, options, index=i) for i, request in enumerate(requests)]
+    requests = [model.text.request(prompt, options) for prompt in prompts]
+    answers = [model.text.start_answer(request, options, index=i) for i, request in enumerate(requests)]
     pending: list[Pending] = []
 
     def pieces() -> Generator[Chunk]:

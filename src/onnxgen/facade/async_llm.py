@@ -7,7 +7,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
@@ -15,17 +15,16 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 from onnxgen.backends.base import Backend
 from onnxgen.engine.client import EngineClient, Health, ModelRecipe, in_process, in_subprocess
 from onnxgen.engine.config import EngineConfig
-from onnxgen.engine.core import EngineCore
 from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.stats import EngineStats
 from onnxgen.errors import ConfigError, StateError
 from onnxgen.facade.answer import Answer, Clock
 from onnxgen.facade.generation_options import GenerationOptions, changed_options
 from onnxgen.facade.loop_requests import LoopRequests, Stream
-from onnxgen.facade.model import Model
 from onnxgen.facade.model_text import Messages, ModelText, texts_of
 from onnxgen.facade.results import Chunk, Completion
-from onnxgen.foundations.progress import SILENT, Progress
+from onnxgen.facade.text_model import TextModel, default_engine_config
+from onnxgen.foundations.progress import SILENT, Progress, shown_by
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.metadata.model_spec import ModelSpec
 from onnxgen.scheduler.config import SchedulerConfig
@@ -89,7 +88,6 @@ class AsyncLLM:
         clock: Clock = time.perf_counter,
     ) -> None:
         from onnxgen.facade.resolve import resolve_model
-        from onnxgen.facade.text_model import default_engine_config
         from onnxgen.foundations.config_sources import load_runtime_config
 
         if backend is not None and not in_process:
@@ -100,18 +98,20 @@ class AsyncLLM:
         self.config = load_runtime_config().config if config is None else config
         folder = resolve_model(model, config=self.config, precision=precision, progress=progress)
         started = clock()
-        self._text = ModelText(folder, clock=clock)
+        engine = engine or default_engine_config(self.config)
+        self._model: TextModel | None = None
+        if in_process:
+            with shown_by(progress):
+                self._model = TextModel(folder, config=self.config, backend=backend, clock=clock)
+            self._text = self._model.text
+            self._client = _in_thread(self._model, engine)
+        else:
+            self._text = ModelText(folder, clock=clock)
+            self._client = in_subprocess(ModelRecipe(folder, self.config, engine))
         self.spec: ModelSpec = self._text.spec
         self.tokenizer: Tokenizer = self._text.tokenizer
         self._bind_lock = threading.Lock()
         self._bound: LoopRequests | None = None
-        engine = engine or default_engine_config(self.config)
-        self._model: Model | None = None
-        if in_process:
-            self._model = Model(self._text.config, runtime=self.config, backend=backend)
-            self._client = _in_thread(self._model, engine)
-        else:
-            self._client = in_subprocess(ModelRecipe(folder, self.config, engine))
         try:
             self._client.start(progress=progress)
         except BaseException:
@@ -344,21 +344,8 @@ class AsyncLLM:
             return self._bound
 
 
-def _in_thread(model: Model, config: EngineConfig) -> EngineClient:
-    @contextlib.contextmanager
-    def make_core() -> Generator[EngineCore]:
-        spec = model.spec
-        core = EngineCore(
-            model.backend,
-            config,
-            eos_ids=spec.tokens.eos,
-            context_length=spec.context_length,
-            rope_switch_length=spec.decoder.rope_switch_length,
-        )
-        with contextlib.closing(core):
-            yield core
-
-    return in_process(make_core)
+def _in_thread(model: TextModel, config: EngineConfig) -> EngineClient:
+    return in_process(lambda: contextlib.closing(model.make_engine(config)))
 
 
 async def _collect(chunks: AsyncGenerator[Chunk]) -> list[Completion]:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from onnxgen.backends.base import Backend
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.stats import EngineStats
-from onnxgen.errors import OptionError
 from onnxgen.facade.answer import Clock
 from onnxgen.facade.answering import answer_prompts
 from onnxgen.facade.generation_options import GenerationOptions, changed_options
 from onnxgen.facade.model import Model
+from onnxgen.facade.model_text import Messages, texts_of
 from onnxgen.facade.results import Chunk, Completion
 from onnxgen.facade.session import ChatSession
-from onnxgen.facade.text_model import Messages, TextModel
+from onnxgen.facade.text_model import TextModel
 from onnxgen.foundations.progress import SILENT, Progress, shown_by
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.metadata.model_spec import ModelSpec
@@ -75,9 +75,9 @@ class LLM:
             self._text_model = TextModel(
                 folder, config=self.config, engine=engine, backend=backend, clock=clock
             )
-        self.spec: ModelSpec = self._text_model.spec
-        self.tokenizer: Tokenizer = self._text_model.tokenizer
-        self.load_s: float = self._text_model.load_s
+        self.spec: ModelSpec = self._text_model.text.spec
+        self.tokenizer: Tokenizer = self._text_model.text.tokenizer
+        self.load_s: float = self._text_model.text.load_s
 
     @property
     def model(self) -> Model:
@@ -87,7 +87,7 @@ class LLM:
     @property
     def has_chat_template(self) -> bool:
         """Whether the model folder says how a conversation is written, so that `chat` and `session` work."""
-        return self._text_model.has_chat_template
+        return self._text_model.text.has_chat_template
 
     @overload
     def generate(  # pyright: ignore[reportOverlappingOverload] - a str is a Sequence[str], and comes first
@@ -149,8 +149,8 @@ class LLM:
             ContextLengthError: A prompt does not fit the context.
         """
         settings = changed_options(options, overrides)
-        texts = _texts(prompts)
-        encode = self._text_model.encode_text
+        texts = texts_of(prompts)
+        encode = self._text_model.text.encode_text
         chunks = answer_prompts(self._text_model, [encode(text) for text in texts], settings)
         if stream:
             return chunks
@@ -216,7 +216,9 @@ class LLM:
             ContextLengthError: The conversation does not fit the context.
         """
         settings = changed_options(options, overrides)
-        prompt = self._text_model.encode_chat(messages, tools=tools, template_variables=template_variables)
+        prompt = self._text_model.text.encode_chat(
+            messages, tools=tools, template_variables=template_variables
+        )
         chunks = answer_prompts(self._text_model, [prompt], settings)
         return chunks if stream else _collect(chunks, 1)[0]
 
@@ -248,17 +250,3 @@ class LLM:
 def _collect(chunks: Iterator[Chunk], count: int) -> list[Completion]:
     found = {chunk.index: chunk.completion for chunk in chunks if chunk.completion is not None}
     return [found[i] for i in range(count)]
-
-
-def _texts(prompts: object) -> list[str]:
-    if isinstance(prompts, str):
-        return [prompts]
-    if isinstance(prompts, bytes) or not isinstance(prompts, Iterable):
-        raise OptionError(f"prompts must be a text or a list of texts, got {prompts!r:.60}")
-    texts = list(cast("Iterable[object]", prompts))
-    for index, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise OptionError(
-                f"prompt {index} must be a text, got {text!r:.60}; token ids are for Generator.append_tokens"
-            )
-    return cast("list[str]", texts)

@@ -32,7 +32,7 @@ class ModelText:
         spec: What it means.
         tokenizer: Text to token ids and back.
         clock: As given.
-        load_s: What answers say loading took, in seconds; None until somebody knows.
+        load_s: What answers say loading the model took, in seconds.
 
     Raises:
         ModelFileError: A file of the folder is missing or wrong.
@@ -45,7 +45,7 @@ class ModelText:
         self.spec = self.config.spec
         self.tokenizer = Tokenizer.from_folder(self.spec.tokenizer_dir, model_vocab_size=self.spec.vocab_size)
         self.clock = clock
-        self.load_s: float | None = None
+        self.load_s = 0.0
         self._template: ChatTemplate | None = None
 
     def encode_text(self, text: str) -> list[int]:

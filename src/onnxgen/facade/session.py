@@ -62,8 +62,8 @@ class ChatSession:
             raise OptionError(f"a message must be a text, got {text!r:.60}")
         settings = changed_options(options, {})
         question = {"role": "user", "content": text}
-        request = self._model.request(self._model.encode_chat([*self.messages, question]), settings)
-        answer = self._model.start_answer(request, settings)
+        request = self._model.text.request(self._model.text.encode_chat([*self.messages, question]), settings)
+        answer = self._model.text.start_answer(request, settings)
         self._running = self._answer(question, request, answer)
         return self._running
 

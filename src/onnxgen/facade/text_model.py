@@ -1,34 +1,23 @@
-"""`TextModel`: a loaded model with its tokenizer and chat template, for everything that answers with it."""
+"""`TextModel`: a loaded model with its text side and an engine, for everything that answers with it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
 
 from onnxgen.backends.base import Backend
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.core import EngineCore
-from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.shared import SharedEngine
-from onnxgen.errors import ChatTemplateError, ContextLengthError, OptionError
-from onnxgen.facade.answer import Answer, Clock
-from onnxgen.facade.config import Config
-from onnxgen.facade.generation_options import GenerationOptions, sampling_for
+from onnxgen.facade.answer import Clock
 from onnxgen.facade.model import Model
-from onnxgen.facade.stops import StopMatcher
+from onnxgen.facade.model_text import ModelText
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.scheduler.config import SchedulerConfig
 
-if TYPE_CHECKING:
-    from onnxgen.preprocess.chat_template import ChatTemplate
-
-Messages = Sequence[Mapping[str, Any]]
-
 
 class TextModel:
-    """A loaded model with its tokenizer and chat template. May be used from several threads.
+    """A loaded model with its text side and an engine. May be used from several threads.
 
     Args:
         folder: A model folder.
@@ -36,6 +25,11 @@ class TextModel:
         engine: How requests share it.
         backend: An executor that is loaded already; it stays the caller's to close.
         clock: Seconds from any beginning.
+
+    Attributes:
+        text: Prompts into requests, tokens into answers.
+        model: The model.
+        engine: Made when it is first asked for something.
 
     Raises:
         ModelFileError: A file of the folder is missing or wrong.
@@ -51,103 +45,20 @@ class TextModel:
         backend: Backend | None = None,
         clock: Clock = time.perf_counter,
     ) -> None:
-        from onnxgen.preprocess.tokenizer import Tokenizer
-
         started = clock()
-        described = Config(folder)
-        self.spec = described.spec
-        # before the weights: a broken tokenizer is told at once
-        self.tokenizer = Tokenizer.from_folder(self.spec.tokenizer_dir, model_vocab_size=self.spec.vocab_size)
-        self.model = Model(described, runtime=config, backend=backend)
+        self.text = ModelText(folder, clock=clock)  # before the weights: a broken tokenizer is told at once
+        self.model = Model(self.text.config, runtime=config, backend=backend)
         self.engine = SharedEngine(lambda: self.make_engine(engine or default_engine_config(config)))
-        self.clock = clock
-        self.load_s = clock() - started
-        self._template: ChatTemplate | None = None
-
-    def encode_text(self, text: str) -> list[int]:
-        """Token ids of a text as it is, with the special tokens that the tokenizer adds; never empty.
-
-        Raises:
-            OptionError: There is nothing to begin with.
-        """
-        ids = self.tokenizer.encode(text, add_special_tokens=True)
-        if not ids and self.spec.tokens.bos is not None:
-            return [self.spec.tokens.bos]
-        if not ids:
-            raise OptionError(f"prompt {text!r} has no tokens, and this model has none to begin with")
-        return ids
-
-    def encode_chat(
-        self,
-        messages: Messages,
-        *,
-        tools: Messages | None = None,
-        template_variables: Mapping[str, Any] | None = None,
-    ) -> list[int]:
-        """Token ids of a conversation, up to where the assistant's answer begins.
-
-        Raises:
-            ChatTemplateError: The model has no chat template, or it refuses the messages.
-        """
-        text = self._chat_template().render(
-            messages,
-            tools=list(tools) if tools else None,
-            add_generation_prompt=True,
-            **_variables(template_variables),
-        )
-        return self.tokenizer.encode(text)
-
-    @property
-    def has_chat_template(self) -> bool:
-        """Whether conversations can be put into a prompt."""
-        try:
-            self._chat_template()
-        except ChatTemplateError:
-            return False
-        return True
-
-    def request(self, prompt: Sequence[int], options: GenerationOptions) -> EngineRequest:
-        """A prompt, and how it is answered.
-
-        Raises:
-            ContextLengthError: The prompt does not fit the context, or not with ``max_new_tokens``.
-        """
-        limit, new = self.spec.context_length, options.max_new_tokens
-        if len(prompt) + (new or 1) > limit:
-            asked = f"{len(prompt)} prompt tokens" + (f" and max_new_tokens={new}" if new else "")
-            advice = "lower max_new_tokens" if new and len(prompt) < limit else "shorten the prompt"
-            raise ContextLengthError(
-                f"{asked} do not fit the model's context of {limit} tokens, which prompt and answer share; {advice}"
-            )
-        return EngineRequest(
-            prompt,
-            sampling=sampling_for(options, self.spec.search, prompt_tokens=len(prompt)),
-            max_new_tokens=new,
-            ignore_eos=options.ignore_eos,
-        )
-
-    def start_answer(self, request: EngineRequest, options: GenerationOptions, *, index: int = 0) -> Answer:
-        """An answer that is asked for now."""
-        from onnxgen.preprocess.detokenizer import IncrementalDetokenizer
-
-        return Answer(
-            detokenizer=IncrementalDetokenizer(self.tokenizer),
-            stops=StopMatcher(options.stop),
-            index=index,
-            prompt_tokens=len(request.prompt),
-            load_s=self.load_s,
-            clock=self.clock,
-            started=self.clock(),
-        )
+        self.text.load_s = clock() - started
 
     def make_engine(self, config: EngineConfig) -> EngineCore:
         """An engine on the model's backend; the caller closes it."""
         return EngineCore(
             self.model.backend,
             config,
-            eos_ids=self.spec.tokens.eos,
-            context_length=self.spec.context_length,
-            rope_switch_length=self.spec.decoder.rope_switch_length,
+            eos_ids=self.text.spec.tokens.eos,
+            context_length=self.text.spec.context_length,
+            rope_switch_length=self.text.spec.decoder.rope_switch_length,
         )
 
     def close(self) -> None:
@@ -155,27 +66,8 @@ class TextModel:
         self.engine.close()
         self.model.close()
 
-    def _chat_template(self) -> ChatTemplate:
-        from onnxgen.preprocess.chat_template import ChatTemplate
-
-        if self._template is None:
-            self._template = ChatTemplate.require(self.spec.tokenizer_dir)
-        return self._template
-
 
 def default_engine_config(config: RuntimeConfig) -> EngineConfig:
     """How requests share a model where nobody says."""
     chunk, max_seqs = config.prefill_chunk_tokens, SchedulerConfig().max_seqs
     return EngineConfig(scheduler=SchedulerConfig(chunk_tokens=chunk, max_step_tokens=max(chunk, max_seqs)))
-
-
-def _variables(given: object) -> dict[str, Any]:
-    """Variables for a template, by name; what `ChatTemplate.render` takes for itself is none."""
-    variables = {} if given is None else given
-    if not isinstance(variables, Mapping):
-        raise OptionError(f"template_variables must be a mapping of names to values, got {given!r:.60}")
-    variables = {str(name): value for name, value in cast("Mapping[object, Any]", variables).items()}
-    clash = {"messages", "tools", "add_generation_prompt", "clock"} & variables.keys()
-    if clash:
-        raise OptionError(f"{min(clash)!r} is not a template variable that can be set")
-    return variables

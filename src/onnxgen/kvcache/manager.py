@@ -116,11 +116,6 @@ class CacheManager:
         return Reservation(self._supply, self._sequence, self._publish)
 
     @property
-    def shape(self) -> PoolShape:
-        """What there is to share out."""
-        return self._shape
-
-    @property
     def capacity_tokens(self) -> int:
         """The longest sequence that the whole pool holds, in tokens."""
         size, shape = self._shape.block_size, self._shape

@@ -19,7 +19,7 @@ from benchmarks.peers.bounds import Bounds, Machine, measure_machine
 from benchmarks.peers.contenders import CONTENDERS, OURS
 from benchmarks.peers.layout import model_path
 from benchmarks.peers.metrics import TASKS
-from benchmarks.peers.rounds import Figures, Setting, measure_model
+from benchmarks.peers.rounds import Figures, Setting, measure_model, most_noise
 from benchmarks.peers.setup.__main__ import MODELS
 from benchmarks.peers.table import document, model_table
 
@@ -29,9 +29,7 @@ from onnxgen.foundations.cpuinfo import default_threads
 def main() -> None:
     """Measure and write."""
     args = _arguments()
-    contenders = [
-        contender for contender in CONTENDERS if _key(contender.form, contender.arguments) in args.only
-    ]
+    contenders = [contender for contender in CONTENDERS if contender.key in args.only]
     setting = Setting(
         args.environments,
         args.models,
@@ -60,7 +58,7 @@ def main() -> None:
         for model, figures in found.items()
     }
     about = _about(args, machine, found)
-    page = document(tables, about, noise=_noise(found))
+    page = document(tables, about, noise=most_noise(found))
     print(page)
     if args.write:
         args.write.write_text(page, encoding="utf-8")
@@ -80,7 +78,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    keys = [_key(contender.form, contender.arguments) for contender in CONTENDERS]
+    keys = [contender.key for contender in CONTENDERS]
     some = {"type": lambda text: text.split(",")}
     parser.add_argument("--environments", type=Path, required=True, help="folder of virtual environments")
     parser.add_argument("--models", type=Path, required=True, help="folder of models")
@@ -103,25 +101,12 @@ def _arguments() -> argparse.Namespace:
     return args
 
 
-def _key(form: str, arguments: tuple[str, ...]) -> str:
-    """What a contender is called on the command line: onnxgen's are their backends."""
-    return arguments[0] if arguments else form
-
-
 def _bounds(machine: Machine, folder: Path) -> dict[str, float]:
     """Bounds of all tasks; none where the model is not there in our form."""
     if not folder.exists():
         return {}
     bounds = Bounds(machine, folder)
     return {metric: rate for task in TASKS for metric, rate in task.bound(bounds.rate).items()}
-
-
-def _noise(found: dict[str, dict[str, Figures]]) -> float:
-    """The most CPUs that other processes took beside any figure."""
-    all_figures = [one for figures in found.values() for one in figures.values()]
-    return max(
-        (cpus for one in all_figures for some in one.foreign_cpus.values() for cpus in some), default=0.0
-    )
 
 
 def _about(

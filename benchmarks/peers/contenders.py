@@ -19,12 +19,19 @@ class Contender:
         form: Which form of a model it reads, and the name of its worker's module.
         environment: Its virtual environment; None is this one.
         arguments: Of its worker.
+        workers: The package with its worker's module.
     """
 
     name: str
     form: str
     environment: str | None = None
     arguments: tuple[str, ...] = ()
+    workers: str = "benchmarks.peers.workers"
+
+    @property
+    def key(self) -> str:
+        """What it is called on the command line: onnxgen's are their backends."""
+        return self.arguments[0] if self.arguments else self.form
 
     @property
     def is_peer(self) -> bool:
@@ -37,8 +44,7 @@ class Contender:
 
     def start(self, environments: Path) -> Worker:
         """A process of it that has loaded nothing yet."""
-        module = f"benchmarks.peers.workers.{self.form}"
-        return Worker([self.python(environments), "-m", module, *self.arguments])
+        return Worker([self.python(environments), "-m", f"{self.workers}.{self.form}", *self.arguments])
 
     def lacks(self, environments: Path, models: Path, model: str) -> str | None:
         """What is missing to measure it with a model; None if nothing is."""

@@ -55,18 +55,18 @@ class Setting:
         models: Folder of models.
         threads: Threads of each.
         rounds: Measured rounds of each task.
+        say: Told what goes on.
         new_tokens: Tokens of each answer.
         tasks: What is measured, beside loading.
-        say: Told what goes on.
     """
 
     environments: Path
     models: Path
     threads: int
     rounds: int
-    new_tokens: int
-    tasks: Collection[Task]
     say: Callable[[str], None]
+    new_tokens: int = 64
+    tasks: Collection[Task] = ()
 
     def load(self, contender: Contender, model: str, stack: ExitStack) -> tuple[Worker, dict[str, float]]:
         """A process with the model, and what loading took.
@@ -86,7 +86,7 @@ def measure_model(
 
     ``figures``, by contender, grow while it runs, so that they are there when it is interrupted.
     """
-    able = _able(model, contenders, setting, figures)
+    able = able_contenders(model, contenders, setting, figures)
     if not able:
         return
     _measure_loading(model, able, setting, figures)
@@ -100,10 +100,10 @@ def measure_model(
             _measure_task(task, workers, setting, figures)
 
 
-def _able(
+def able_contenders(
     model: str, contenders: Sequence[Contender], setting: Setting, figures: dict[str, Figures]
 ) -> list[Contender]:
-    """Those that load the model. Its files are in the page cache then, and what is compiled once is compiled."""
+    """Those that load the model, each with new figures. Its files are in the page cache then, and what is compiled once is compiled."""
     able: list[Contender] = []
     for contender in contenders:
         lacking = contender.lacks(setting.environments, setting.models, model)
@@ -144,15 +144,45 @@ def _add_known(figures: Figures, found: Mapping[str, float | None], foreign_cpus
 def _measure_task(
     task: Task, workers: Mapping[str, Worker], setting: Setting, figures: Mapping[str, Figures]
 ) -> None:
-    """Rounds of one task, after an unmeasured turn with a short answer; who fails in it sits out."""
-    runs: dict[str, Callable[[], dict[str, float]]] = {}
+    measure_in_turns(
+        f"{task.kind} {task.size}",
+        workers,
+        setting,
+        figures,
+        try_out=lambda worker: task.run(worker, 2),
+        run=lambda worker: task.run(worker, setting.new_tokens),
+    )
+
+
+def measure_in_turns(
+    label: str,
+    workers: Mapping[str, Worker],
+    setting: Setting,
+    figures: Mapping[str, Figures],
+    *,
+    try_out: Callable[[Worker], object],
+    run: Callable[[Worker], Mapping[str, float]],
+    unit: str = "tok/s",
+) -> None:
+    """Rounds of one task, after an unmeasured turn; who fails in that sits out.
+
+    Args:
+        label: What the task is called.
+        workers: By contender.
+        setting: What they share.
+        figures: By contender; what is found is added.
+        try_out: The unmeasured turn, which may be short.
+        run: The measured one; its first figure is told as soon as it is there.
+        unit: Of that figure.
+    """
+    runs: dict[str, Callable[[], Mapping[str, float]]] = {}
     for name, worker in workers.items():
         try:
-            task.run(worker, 2)
+            try_out(worker)
         except WorkerError as error:
-            setting.say(f"{name} sits out {task.kind} {task.size}: {error}")
+            setting.say(f"{name} sits out {label}: {error}")
         else:
-            runs[name] = lambda w=worker: task.run(w, setting.new_tokens)
+            runs[name] = lambda w=worker: run(w)
     if not runs:
         return
     pids = [worker.pid for worker in workers.values()]
@@ -162,7 +192,15 @@ def _measure_task(
             for metric, value in turn.value.items():
                 figures[name].add(metric, value, turn.foreign_cpus)
     noise = max(turn.foreign_cpus for attempt in kept for turn in attempt.values())
-    rates = ", ".join(
+    found = ", ".join(
         f"{name} {statistics.median(next(iter(a[name].value.values())) for a in kept):.0f}" for name in runs
     )
-    setting.say(f"{task.kind} {task.size}: {rates} tok/s (others took up to {noise:.2f} CPUs)")
+    setting.say(f"{label}: {found} {unit} (others took up to {noise:.2f} CPUs)")
+
+
+def most_noise(found: Mapping[str, Mapping[str, Figures]]) -> float:
+    """The most CPUs that other processes took beside any figure, of figures by model and contender."""
+    all_figures = [one for figures in found.values() for one in figures.values()]
+    return max(
+        (cpus for one in all_figures for some in one.foreign_cpus.values() for cpus in some), default=0.0
+    )

@@ -9,6 +9,7 @@ from benchmarks.measuring import QUIET_LIMIT
 from benchmarks.peers.metrics import COLUMNS
 
 Medians = Mapping[str, float]
+Columns = Mapping[str, tuple[str, bool]]
 
 _EXPLANATION = """\
 Tokens per second, medians of interleaved rounds, greedy. Ratios of rates above 1, and of seconds and megabytes below 1,
@@ -23,6 +24,7 @@ def model_table(
     *,
     ours: str,
     peers: Sequence[str],
+    columns: Columns = COLUMNS,
 ) -> str:
     """One model's table. The best peer of each column is bold; a figure that was not measured is a dash.
 
@@ -31,10 +33,11 @@ def model_table(
         bounds: The best possible rates by metric.
         ours: Whose ratios and shares are shown.
         peers: The contenders that ours is compared with.
+        columns: Metrics in their order, with headings, and True where less is better.
     """
-    metrics = [metric for metric in COLUMNS if any(metric in found for found in medians.values())]
-    best = {metric: _best(metric, medians, peers) for metric in metrics}
-    rows = [["", *(COLUMNS[metric][0] for metric in metrics)], ["---", *["--:"] * len(metrics)]]
+    metrics = [metric for metric in columns if any(metric in found for found in medians.values())]
+    best = {metric: _best(metric, medians, peers, columns) for metric in metrics}
+    rows = [["", *(columns[metric][0] for metric in metrics)], ["---", *["--:"] * len(metrics)]]
     for name, found in medians.items():
         cells = [_cell(metric, found.get(metric), is_best=name == best[metric]) for metric in metrics]
         rows.append([name, *cells])
@@ -77,9 +80,9 @@ def document(tables: Mapping[str, str], conditions: Mapping[str, Any], *, noise:
     return "\n\n".join(parts) + "\n"
 
 
-def _best(metric: str, medians: Mapping[str, Medians], peers: Sequence[str]) -> str | None:
+def _best(metric: str, medians: Mapping[str, Medians], peers: Sequence[str], columns: Columns) -> str | None:
     measured = [name for name in peers if metric in medians.get(name, {})]
-    choose = min if COLUMNS[metric][1] else max
+    choose = min if columns[metric][1] else max
     return choose(measured, key=lambda name: medians[name][metric]) if measured else None
 
 

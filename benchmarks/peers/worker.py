@@ -49,7 +49,7 @@ class Worker:
             self.close()
             raise
 
-    def ask(self, what: str, **arguments: Any) -> dict[str, float]:
+    def ask(self, what: str, **arguments: Any) -> dict[str, Any]:
         """Ask for one thing and wait for the answer.
 
         Raises:

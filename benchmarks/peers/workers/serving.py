@@ -22,7 +22,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+
+Loaded = TypeVar("Loaded")
 
 
 @dataclass(frozen=True)
@@ -54,40 +56,8 @@ class Program(Protocol):
         ...
 
 
-def serve(load: Callable[[Path, int], Program], packages: Sequence[str]) -> None:
-    """Answer requests until standard input ends.
-
-    Args:
-        load: Loads a model, given its path and the number of threads.
-        packages: Their versions are told.
-    """
-    # libraries print what they like to standard output; answers go to a copy that only we know
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-
-    def answer(values: Mapping[str, Any]) -> None:
-        answers.write(json.dumps(values) + "\n")
-        answers.flush()
-
-    answer({"versions": {package: version(package) for package in packages}})
-    program: Program | None = None
-    for line in sys.stdin:
-        request = json.loads(line)
-        try:
-            if request["do"] == "load":
-                started = time.perf_counter()
-                program = load(Path(request["model"]), request["threads"])
-                answer({"load_s": time.perf_counter() - started, "rss_mb": _memory_mb("VmRSS")})
-            elif request["do"] == "memory":
-                answer({"rss_mb": _memory_mb("VmRSS"), "peak_mb": _memory_mb("VmHWM")})
-            else:
-                assert program is not None, "the first request loads a model"
-                answer(_measure(program, request))
-        except Exception as error:  # noqa: BLE001 - whatever it was, the other side must be told
-            answer({"error": f"{type(error).__name__}: {error}"})
-
-
-def _measure(program: Program, request: Mapping[str, Any]) -> dict[str, float]:
+def measure(program: Program, request: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Do what a request asks of a loaded model."""
     if request["do"] == "prefill":
         return {"seconds": program.prefill(request["prompt"])}
     if request["do"] == "decode":
@@ -96,7 +66,46 @@ def _measure(program: Program, request: Mapping[str, Any]) -> dict[str, float]:
     return {"decode_s": times.decode_s, "total_s": times.total_s}
 
 
-def _memory_mb(field: str) -> float | None:
+def serve(
+    load: Callable[[Path, int], Loaded],
+    packages: Sequence[str],
+    *,
+    answer: Callable[[Loaded, Mapping[str, Any]], Mapping[str, Any]] = measure,
+) -> None:
+    """Answer requests until standard input ends.
+
+    Args:
+        load: Loads a model, given its path and the number of threads.
+        packages: Their versions are told.
+        answer: Does all else than loading and telling memory.
+    """
+    # libraries print what they like to standard output; answers go to a copy that only we know
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def say(values: Mapping[str, Any]) -> None:
+        answers.write(json.dumps(values) + "\n")
+        answers.flush()
+
+    say({"versions": {package: version(package) for package in packages}})
+    program: Loaded | None = None
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            if request["do"] == "load":
+                started = time.perf_counter()
+                program = load(Path(request["model"]), request["threads"])
+                say({"load_s": time.perf_counter() - started, "rss_mb": memory_mb("VmRSS")})
+            elif request["do"] == "memory":
+                say({"rss_mb": memory_mb("VmRSS"), "peak_mb": memory_mb("VmHWM")})
+            else:
+                assert program is not None, "the first request loads a model"
+                say(answer(program, request))
+        except Exception as error:  # noqa: BLE001 - whatever it was, the other side must be told
+            say({"error": f"{type(error).__name__}: {error}"})
+
+
+def memory_mb(field: str) -> float | None:
     """Memory of this process in MB; None where /proc does not tell."""
     try:
         lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()

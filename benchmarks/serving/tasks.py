@@ -1,0 +1,363 @@
+"""What is measured of each server."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from benchmarks.peers.worker import Worker
+from benchmarks.serving.scenario import Scenario, conversation, joining, mixed, shared_prompt, steady
+from benchmarks.serving.timeline import StepTimes, Timeline, percentiles
+
+Columns = Mapping[str, tuple[str, bool]]
+"""Metrics in the order of a table's columns, with their headings; True where less is better."""
+
+
+class Task(Protocol):
+    """Something that a server does, and figures of it."""
+
+    @property
+    def name(self) -> str:
+        """What it is called on the command line."""
+        ...
+
+    @property
+    def about(self) -> str:
+        """A sentence on what is asked for."""
+        ...
+
+    @property
+    def columns(self) -> Columns:
+        """Its metrics, without its name."""
+        ...
+
+    @property
+    def forms(self) -> Collection[str] | None:
+        """Which programs can do it; None: all."""
+        ...
+
+    @property
+    def most_rounds(self) -> int:
+        """More than so many tell nothing new."""
+        ...
+
+    def try_out(self, worker: Worker) -> None:
+        """A short turn."""
+        ...
+
+    def run(self, worker: Worker) -> dict[str, float]:
+        """Do it once; values by metric."""
+        ...
+
+
+def play(worker: Worker, scenario: Scenario) -> Timeline:
+    """Play a scenario on a worker."""
+    return Timeline.from_json(worker.ask("play", scenario=scenario.to_json()))
+
+
+def _warm(worker: Worker, scenario: Scenario) -> None:
+    play(worker, scenario.cut(prompt=64, answer=4))
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """Requests of mixed lengths, all at once or as they come.
+
+    Attributes:
+        count: How many.
+        requests_per_s: Of a Poisson process; None: all at once.
+    """
+
+    count: int
+    requests_per_s: float | None = None
+    forms: Collection[str] | None = None
+    most_rounds: int = 9
+
+    @property
+    def name(self) -> str:
+        return f"parallel.{self.count}"
+
+    @property
+    def scenario(self) -> Scenario:
+        """What is asked for."""
+        return mixed(self.count, requests_per_s=self.requests_per_s)
+
+    @property
+    def about(self) -> str:
+        come = "at once" if self.requests_per_s is None else f"at random, {self.requests_per_s:g} a second"
+        lengths = [f"{len(one.prompt)}+{one.new_tokens}" for one in self.scenario.requests]
+        return (
+            f"{self.count} requests of mixed lengths, {come}: {self.scenario.prompt_tokens} prompt tokens and "
+            f"{self.scenario.new_tokens} new ones ({', '.join(lengths)})"
+        )
+
+    @property
+    def columns(self) -> Columns:
+        return {
+            "new_rate": ("new tok/s", False),
+            "total_rate": ("all tok/s", False),
+            **{f"ttft_p{p}_ms": (f"first token p{p}, ms", True) for p in (50, 90, 99)},
+            **{f"itl_p{p}_ms": (f"between tokens p{p}, ms", True) for p in (50, 99)},
+        }
+
+    def try_out(self, worker: Worker) -> None:
+        _warm(worker, self.scenario)
+
+    def run(self, worker: Worker) -> dict[str, float]:
+        timeline = play(worker, self.scenario)
+        return {**timeline.throughput(), **timeline.latencies()}
+
+
+@dataclass(frozen=True)
+class SharedPrompt:
+    """Requests with one system prompt, one after the other or all at once, with reuse of prefixes and without."""
+
+    in_turn: bool
+    forms: Collection[str] | None = None
+    most_rounds: int = 9
+
+    @property
+    def name(self) -> str:
+        return "prefix.turns" if self.in_turn else "prefix.together"
+
+    @property
+    def about(self) -> str:
+        order = "one after the other" if self.in_turn else "all at once"
+        return f"16 requests of 512 shared and 32 own prompt tokens and 16 new ones, {order}"
+
+    @property
+    def columns(self) -> Columns:
+        return {
+            "cold_ms": ("first token of the first, ms", True),
+            "later_ms": ("of the others, median, ms", True),
+            "gain": ("first / others", False),
+            "plain_ms": ("of the others without reuse, ms", True),
+            "seconds": ("whole, s", True),
+            "plain_seconds": ("whole without reuse, s", True),
+            "same": ("answers that reuse leaves as they are, %", False),
+        }
+
+    def try_out(self, worker: Worker) -> None:
+        for reuse in (True, False):
+            _warm(worker, shared_prompt(in_turn=self.in_turn, prefix_reuse=reuse))
+
+    def run(self, worker: Worker) -> dict[str, float]:
+        reusing, plain = (
+            play(worker, shared_prompt(in_turn=self.in_turn, prefix_reuse=reuse)) for reuse in (True, False)
+        )
+        cold, later = 1e3 * reusing.answers[0].first_s, _median_first_ms(reusing)
+        pairs = zip(reusing.answers, plain.answers, strict=True)
+        return {
+            "later_ms": later,
+            "cold_ms": cold,
+            "gain": cold / later,
+            "plain_ms": _median_first_ms(plain),
+            "seconds": reusing.seconds,
+            "plain_seconds": plain.seconds,
+            "same": 100 * statistics.mean(one.tokens == other.tokens for one, other in pairs),
+        }
+
+
+def _median_first_ms(timeline: Timeline) -> float:
+    """Of all answers but the first."""
+    return 1e3 * statistics.median(answer.first_s for answer in timeline.answers[1:])
+
+
+@dataclass(frozen=True)
+class Late:
+    """A request joins 8 that decode.
+
+    Attributes:
+        prompt: Its prompt tokens.
+        step_tokens: The most tokens of a step.
+    """
+
+    prompt: int
+    step_tokens: int
+    forms: Collection[str] | None = None
+    most_rounds: int = 9
+
+    @property
+    def name(self) -> str:
+        return f"late.{self.prompt}.{self.step_tokens}"
+
+    @property
+    def about(self) -> str:
+        return f"a request of {self.prompt} prompt tokens joins 8 that decode, steps of at most {self.step_tokens} tokens"
+
+    @property
+    def columns(self) -> Columns:
+        return {
+            "ttft_ms": ("its first token, ms", True),
+            "steps": ("steps to it", True),
+            "others_p50_ms": ("between tokens of the others p50, ms", True),
+            "others_p99_ms": ("p99, ms", True),
+            "others_max_ms": ("max, ms", True),
+            "stall_p50_ms": ("median until it had its token, ms", True),
+        }
+
+    def try_out(self, worker: Worker) -> None:
+        self._play(worker, other_tokens=8)
+
+    def run(self, worker: Worker) -> dict[str, float]:
+        *others, late = self._play(worker, other_tokens=64).answers
+        pauses = [pause for answer in others for pause in answer.pauses_s]
+        stalls = [p for a in others for p in a.pauses_within(late.arrived_s, late.token_s[0])]
+        return {
+            "ttft_ms": 1e3 * late.first_s,
+            "steps": late.first_steps,
+            **percentiles("others", pauses, (50, 99)),
+            "others_max_ms": 1e3 * max(pauses),
+            "stall_p50_ms": 1e3 * statistics.median(stalls),
+        }
+
+    def _play(self, worker: Worker, *, other_tokens: int) -> Timeline:
+        return play(worker, joining(self.prompt, step_tokens=self.step_tokens, other_tokens=other_tokens))
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """Time of decode steps that is not the backend's: ours only, who know both."""
+
+    count: int
+    forms: Collection[str] | None = ("onnxgen",)
+    most_rounds: int = 9
+
+    @property
+    def name(self) -> str:
+        return f"overhead.{self.count}"
+
+    @property
+    def about(self) -> str:
+        return f"decode steps of {self.count} sequences, medians: what is done outside the backend"
+
+    @property
+    def columns(self) -> Columns:
+        return {
+            "outside_us": ("outside the backend, us", True),
+            **{f"{part}_us": (f"{part}, us", True) for part in ("plan", "pack", "sample", "rest")},
+            "backend_us": ("backend, us", True),
+            "share": ("outside, % of a step", True),
+        }
+
+    def try_out(self, worker: Worker) -> None:
+        _warm(worker, steady(self.count))
+
+    def run(self, worker: Worker) -> dict[str, float]:
+        # the first steps are prompts, the last ones lack those that are done
+        steps = [step for step in play(worker, steady(self.count)).steps if step.num_tokens == self.count]
+        return _overhead(steps[1:])
+
+
+def _overhead(steps: Sequence[StepTimes]) -> dict[str, float]:
+    def median_us(seconds: Callable[[StepTimes], float]) -> float:
+        return 1e6 * statistics.median(map(seconds, steps))
+
+    return {
+        "outside_us": median_us(lambda step: step.seconds - step.parts["backend"]),
+        **{
+            f"{part}_us": median_us(lambda step, p=part: step.parts[p]) for part in ("plan", "pack", "sample")
+        },
+        "rest_us": median_us(lambda step: step.seconds - sum(step.parts.values())),
+        "backend_us": median_us(lambda step: step.parts["backend"]),
+        "share": 100 * statistics.median(1 - step.parts["backend"] / step.seconds for step in steps),
+    }
+
+
+@dataclass(frozen=True)
+class Chat:
+    """A conversation whose turns bring everything before them along."""
+
+    turns: int = 5
+    forms: Collection[str] | None = None
+    most_rounds: int = 9
+    name: str = "chat"
+
+    @property
+    def about(self) -> str:
+        return f"a conversation of {self.turns} turns; tokens computed are those of the prompt that no turn before had computed"
+
+    @property
+    def columns(self) -> Columns:
+        turns = range(1, self.turns + 1)
+        return {
+            **{f"turn{turn}_ms": (f"turn {turn}: first token, ms", True) for turn in turns},
+            **{f"turn{turn}_computed": (f"turn {turn}: tokens computed", True) for turn in turns},
+        }
+
+    def try_out(self, worker: Worker) -> None:
+        _warm(worker, conversation(self.turns))
+
+    def run(self, worker: Worker) -> dict[str, float]:
+        answers = play(worker, conversation(self.turns)).answers
+        first = {f"turn{turn}_ms": 1e3 * answer.first_s for turn, answer in enumerate(answers, 1)}
+        computed = {
+            f"turn{turn}_computed": answer.prompt_tokens - answer.cached_tokens
+            for turn, answer in enumerate(answers, 1)
+            if answer.cached_tokens is not None
+        }
+        return first | computed
+
+
+@dataclass(frozen=True)
+class Endurance:
+    """Memory over many requests, of which some are cancelled, refused or fail: ours only."""
+
+    requests: int = 500
+    every: int = 50
+    forms: Collection[str] | None = ("onnxgen",)
+    most_rounds: int = 1
+    name: str = "memory"
+
+    @property
+    def about(self) -> str:
+        return (
+            f"{self.requests} requests of 8 to 160 prompt tokens and up to 32 new ones, a fifth cancelled on the way, a tenth "
+            f"made to fail and a tenth refused; when none is left after each {self.every}"
+        )
+
+    @property
+    def columns(self) -> Columns:
+        sent = range(self.every, self.requests + 1, self.every)
+        return {
+            **{f"rss_{count}_mb": (f"RSS after {count}, MB", True) for count in sent},
+            "blocks_in_use": ("blocks in use, most", True),
+            "blocks_cached": ("blocks kept for prompts, most", True),
+            **{reason: (reason, True) for reason in ("length", "cancelled", "error", "refused")},
+        }
+
+    def try_out(self, worker: Worker) -> None:
+        self._samples(worker, self.every)
+
+    def run(self, worker: Worker) -> dict[str, float]:
+        samples = self._samples(worker, self.requests)
+        memory = {f"rss_{sample['requests']}_mb": sample["rss_mb"] for sample in samples}
+        return {
+            **{metric: value for metric, value in memory.items() if value is not None},
+            "blocks_in_use": max(sample["blocks_in_use"] for sample in samples),
+            "blocks_cached": max(sample["blocks_cached"] for sample in samples),
+            **samples[-1]["ended"],
+        }
+
+    def _samples(self, worker: Worker, requests: int) -> list[dict[str, Any]]:
+        return worker.ask("endure", requests=requests, every=self.every, seed=1)["samples"]
+
+
+def all_tasks(requests_per_s: float | None = None) -> list[Task]:
+    """Everything, in the order of the page.
+
+    Args:
+        requests_per_s: How mixed requests come; None: all at once.
+    """
+    return [
+        *(Parallel(count, requests_per_s) for count in (1, 4, 8, 16, 32)),
+        SharedPrompt(in_turn=True),
+        SharedPrompt(in_turn=False),
+        Late(64, 512),
+        *(Late(2048, step_tokens) for step_tokens in (256, 512, 4096)),
+        *(Overhead(count) for count in (1, 4, 16, 32)),
+        Chat(),
+        Endurance(),
+    ]

@@ -7,6 +7,7 @@ import hashlib
 import numpy as np
 
 from onnxgen.backends.base import CacheGeometry, Capabilities, Step, StepOutput
+from onnxgen.backends.block_content import check_block, check_written, join_parts, split_parts
 from onnxgen.backends.check import check_step
 from onnxgen.errors import BackendError, CapabilityError
 
@@ -22,6 +23,23 @@ class HashCache:
     @property
     def num_bytes(self) -> int:
         return int(self.tokens.nbytes)
+
+    def export_block(self, block, num_tokens, *, group=0):
+        check_block(self.geometry, block, num_tokens, group=group)
+        check_written(block, num_tokens, written=int((self.tokens[block] >= 0).sum()))
+        return join_parts(self._parts(block, num_tokens), num_tokens=num_tokens)
+
+    def import_block(self, block, content, num_tokens, *, group=0):
+        check_block(self.geometry, block, num_tokens, group=group)
+        split_parts(content, self._parts(block, num_tokens), num_tokens=num_tokens)
+
+    def _parts(self, block, num_tokens):
+        assert not self.closed
+        return [
+            self.tokens[block, :num_tokens],
+            self.long[block, :num_tokens],
+            self.recurrent_length[block : block + 1],
+        ]
 
     def close(self) -> None:
         self.closed += 1
@@ -72,9 +90,10 @@ class HashBackend:
         if self.max_cache_tokens is not None and num_tokens > self.max_cache_tokens:
             raise BackendError(f"no memory for {num_tokens} tokens")
         if self.block_size is None:
-            geometry = CacheGeometry(num_seqs, num_tokens)
+            geometry = CacheGeometry(num_seqs, num_tokens, block_bytes=9 * num_tokens + 8)
         else:
-            geometry = CacheGeometry(num_seqs * -(-num_tokens // self.block_size), self.block_size)
+            count = num_seqs * -(-num_tokens // self.block_size)
+            geometry = CacheGeometry(count, self.block_size, block_bytes=9 * self.block_size + 8)
         self.caches.append(HashCache(geometry))
         return self.caches[-1]
 

@@ -77,7 +77,7 @@ def test_gpt2_rewinds(gpt2):
 def test_lfm2_answers_greedily_and_its_states_cannot_be_cut(lfm2):
     assert greedy(lfm2, [[0, 0, 195, 731]], 6) == [[849, 973, 649, 212, 414, 667]]
     assert not lfm2.capabilities.rewind
-    assert not lfm2.capabilities.copy_blocks
+    assert lfm2.capabilities.copy_blocks  # whole states
 
 
 def test_lfm2_takes_its_prompt_in_chunks(lfm2):

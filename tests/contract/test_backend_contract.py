@@ -131,16 +131,29 @@ def test_a_forked_sequence_goes_its_own_way(case, tokens):
     needs(case.backend.capabilities.copy_blocks, "copies")
     run = Runner(case, num_seqs=3, num_tokens=CONTEXT)
     run.step({"a": tokens(10), "other": tokens(4)})
-    run.tokens["fork"] = run.tokens["a"][:9]
-    run.grow("fork", 9)
+    length = 9 if case.backend.capabilities.rewind else 10
+    run.tokens["fork"] = run.tokens["a"][:length]
+    run.grow("fork", length)
     size = run.block_size
     copies = [
-        BlockCopy(source, target, min(size, 9 - i * size))
+        BlockCopy(source, target, min(size, length - i * size))
         for i, (source, target) in enumerate(zip(run.blocks["a"], run.blocks["fork"], strict=False))
     ]
     run.step({"fork": tokens(3), "a": tokens(2)}, logits="all", copies=copies)
     for _ in range(2):
         run.step({"a": tokens(1), "other": tokens(1), "fork": tokens(1)})
+
+
+def test_a_part_of_a_recurrent_state_is_not_copied(case, tokens):
+    needs(not case.backend.capabilities.rewind, "the lack of rewind")
+    run = Runner(case, num_seqs=2, num_tokens=CONTEXT)
+    run.step({"a": tokens(10)})
+    (source,), (target,) = run.blocks["a"], run.grow("fork", 9)
+    for count in (9, 11):
+        step = pack_step([run.part("a", tokens(1))], copies=[BlockCopy(source, target, count)])
+        with pytest.raises(StepError, match=f"{count}.*10|10.*{count}"):
+            case.backend.execute(step, run.cache)
+    run.step({"a": tokens(2)}, logits="all")
 
 
 def test_full_blocks_may_be_shared(case, tokens):

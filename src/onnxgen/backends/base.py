@@ -111,7 +111,8 @@ class Capabilities:
         paged: A sequence may own several blocks in any order. False: exactly one block per sequence.
         rewind: ``context_lens`` may be any value up to what was written. False: only 0, or exactly the
             length the sequence has.
-        copy_blocks: Steps may ask for block copies.
+        copy_blocks: Steps may ask for block copies. Without ``rewind`` these are of whole states: of as many positions
+            as the source holds.
         hidden_states: ``Step.want_hidden_states`` is honoured.
         max_context: The longest sequence that the backend accepts, in tokens.
         inputs: Names of optional entries of ``Step.inputs`` that are understood.
@@ -259,7 +260,8 @@ class KVCache(Protocol):
 
         Raises:
             StateError: The cache was closed.
-            StepError: There is no such block, or fewer positions of it were written.
+            StepError: There is no such block, or fewer positions of it were written; without ``rewind``, other
+                than were written.
         """
         ...
 
@@ -268,7 +270,7 @@ class KVCache(Protocol):
     ) -> None:
         """Fill the first ``num_tokens`` positions of a block with what `export_block` gave for as many.
 
-        Any cache made by the same backend takes it, and then holds the same bits.
+        Any cache made by the same backend takes it, and then holds the same bits there, and nothing behind them.
 
         Raises:
             StateError: The cache was closed.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,40 +29,12 @@ from onnxgen.backends.base import (
     StepOutput,
 )
 from onnxgen.backends.check import check_step
+from onnxgen.backends.fake_cache import NEVER_WRITTEN, FakeCache
 from onnxgen.errors import BackendError, CapabilityError, StateError, StepError
 
-_NEVER_WRITTEN = -1
 _CONTRADICTION = -2
 """What a sequence has where the groups of blocks hold different tokens: its answer is another then."""
 _SCRIPTED_LOGIT = 100.0
-
-
-class FakeCache:
-    """Blocks of token ids, of both groups."""
-
-    def __init__(self, geometry: CacheGeometry, *, owner: FakeBackend) -> None:
-        self._geometry = geometry
-        self.owner = owner
-        self.tokens: Int64Array | None = np.full(
-            (geometry.num_blocks, geometry.block_size), _NEVER_WRITTEN, np.int64
-        )
-        self.window_tokens: Int64Array = np.full(
-            (geometry.window_blocks, geometry.block_size), _NEVER_WRITTEN, np.int64
-        )
-
-    @property
-    def geometry(self) -> CacheGeometry:
-        """Number and size of the blocks."""
-        return self._geometry
-
-    @property
-    def num_bytes(self) -> int:
-        """Memory held by the pool, in bytes."""
-        return 0 if self.tokens is None else self.tokens.nbytes + self.window_tokens.nbytes
-
-    def close(self) -> None:
-        """Release the memory. Calling it twice is harmless."""
-        self.tokens = None
 
 
 class FakeBackend:
@@ -82,6 +54,8 @@ class FakeBackend:
         window: Positions that windowed layers see, if there are any: caches can then have a group for them.
         fail_steps: Numbers of the steps (0 is the first) that raise `BackendError` instead of answering,
             after scribbling over every position that the contract leaves to a failing step.
+        fail_when: Asked with all tokens of each sequence of a step, new ones included: whether the step fails
+            likewise for its sake, however often it is tried.
 
     Attributes:
         num_steps: Steps asked for so far, failed ones included.
@@ -101,6 +75,7 @@ class FakeBackend:
         hidden_size: int | None = None,
         window: int | None = None,
         fail_steps: Collection[int] = (),
+        fail_when: Callable[[Sequence[int]], bool] | None = None,
     ) -> None:
         self._vocab_size = vocab_size
         self._script = sorted(
@@ -109,7 +84,7 @@ class FakeBackend:
         self._eos_token_id = eos_token_id
         self._block_size = block_size
         self._hidden_size = hidden_size
-        self._fail_steps = frozenset(fail_steps)
+        self._fail_steps, self._fail_when = frozenset(fail_steps), fail_when
         self._capabilities = Capabilities(
             ragged=True,
             paged=block_size is not None,
@@ -117,6 +92,7 @@ class FakeBackend:
             copy_blocks=True,
             hidden_states=hidden_size is not None,
             max_context=max_context,
+            batch_invariant=True,
             window=window,
         )
         self._lock = threading.Lock()
@@ -160,7 +136,7 @@ class FakeBackend:
             block_bytes=block_bytes,
             window_block_bytes=block_bytes if few else 0,
         )
-        return FakeCache(geometry, owner=self)
+        return FakeCache(geometry, whole=not self._capabilities.rewind, owner=self)
 
     def execute(self, step: Step, cache: KVCache) -> StepOutput:
         """Run one step.
@@ -185,15 +161,15 @@ class FakeBackend:
             )
             groups = (cache.tokens.copy(), cache.window_tokens.copy())
             for c in step.copies:
-                tokens = groups[c.group]
-                tokens[c.target, : c.num_tokens] = tokens[c.source, : c.num_tokens]
+                cache.copy(c, groups[c.group])
             sequences = [self._sequence(step, i, *groups) for i in range(step.num_seqs)]
-            if number in self._fail_steps:
+            why = self._reason_to_fail(number, sequences)
+            if why is not None:
                 if self._capabilities.rewind:
                     _scribble(step, step.block_table, cache.tokens)
                     if step.window_table is not None:
                         _scribble(step, step.window_table, cache.window_tokens)
-                raise BackendError(f"step {number} fails because the script says so")
+                raise BackendError(why)
             cache.tokens[...], cache.window_tokens[...] = groups
             self.num_tokens += step.num_tokens
             return self._answer(step, sequences)
@@ -201,6 +177,14 @@ class FakeBackend:
     def close(self) -> None:
         """Release the model. Calling it twice is harmless."""
         self._closed = True
+
+    def _reason_to_fail(self, number: int, sequences: Sequence[Int64Array]) -> str | None:
+        if number in self._fail_steps:
+            return f"step {number} fails because the script says so"
+        for i, sequence in enumerate(sequences):
+            if self._fail_when is not None and self._fail_when(sequence.tolist()):
+                return f"step {number} fails because the script says so of sequence {i}"
+        return None
 
     def _sequence(self, step: Step, i: int, tokens: Int64Array, window_tokens: Int64Array) -> Int64Array:
         """Write the new tokens of sequence ``i`` and read the whole sequence back, as all layers see it."""
@@ -221,22 +205,22 @@ class FakeBackend:
         at = np.arange(first, context_len + end - start)
         block, offset = table[i][at // block_size], at % block_size
         past = tokens[block[: context_len - first], offset[: context_len - first]]
-        if (past == _NEVER_WRITTEN).any():
-            hole = int(np.argmax(past == _NEVER_WRITTEN))
+        if (past == NEVER_WRITTEN).any():
+            hole = int(np.argmax(past == NEVER_WRITTEN))
             raise StepError(
                 f"sequence {i} has context_len {context_len}, but position {first + hole} was never written in "
                 f"block {int(block[hole])}"
             )
         if not self._capabilities.rewind and context_len:
             written = tokens[blocks].ravel()
-            length = int((written != _NEVER_WRITTEN).sum())
+            length = int((written != NEVER_WRITTEN).sum())
             if length != context_len:
                 raise StepError(
                     f"sequence {i} holds {length} tokens and cannot go back to {context_len}; "
                     f"only to 0 or {length}"
                 )
         if not self._capabilities.rewind and not context_len:
-            tokens[blocks] = _NEVER_WRITTEN
+            tokens[blocks] = NEVER_WRITTEN
         tokens[block[context_len - first :], offset[context_len - first :]] = step.token_ids[start:end]
         return tokens[block, offset]
 

@@ -129,6 +129,9 @@ class PrefixIndex:
         took = same and not found.resident
         if took:
             self._enter_pool(found, block)
+        superfluous = self._tree.beginning(found)
+        if superfluous is not None:
+            dropped += self.remove(superfluous)
         took_window = (
             same
             and found.window_block == NO_BLOCK
@@ -137,9 +140,6 @@ class PrefixIndex:
         )
         if took_window:
             self._enter_window_pool(found, window_block)
-        superfluous = self._tree.beginning(found)
-        if superfluous is not None:
-            dropped += self.remove(superfluous)
         found.used = self._now
         return Published(found, took, took_window, tuple(dropped))
 

@@ -333,6 +333,40 @@ def test_recurrent_states_of_one_sequence_are_kept_at_several_lengths():
     assert pool.index.find(other).num_tokens == 25
 
 
+def test_what_leads_to_a_tail_was_used_when_the_tail_was(pool):
+    pool.close(sequence(pool, [1] * 6))
+    pool.close(sequence(pool, [2] * 3))
+    (tail,) = pool.index.find([1] * 6).entries[1:]
+    pool.index.busy(tail.block)
+    pool.index.idle(tail.block)
+    assert [evicted(pool) for _ in range(3)] == [[2] * 3, [1] * 6, [1] * 3]
+
+
+def test_a_beginning_of_what_a_tier_holds_takes_no_block(pool):
+    pool.close(sequence(pool, [5, 6]))
+    entry = pool.index.coldest()
+    pool.release_all(pool.index.unload(entry))
+    done = pool.index.publish(None, [5], pool.new_block())
+    assert done.entry is entry
+    assert not done.took_block
+    assert not entry.resident
+    done = pool.index.publish(None, [5, 6], pool.new_block())
+    assert done.entry is entry
+    assert done.took_block
+
+
+def test_a_windows_block_follows_the_entry_that_its_sequence_fills():
+    pool = Pool(PrefixIndex(SIZE), windows=True)
+    one, two = Held(None), Held(None)
+    pool.grow(one, [5])
+    pool.release(WINDOW, pool.index.give_window_back(one.entries[0]))
+    pool.grow(two, [5])
+    assert (two.entries[0].block, two.entries[0].window_block) == (one.blocks[0][0], two.blocks[0][1])
+    pool.grow(two, [6])
+    assert (two.entries[0].block, two.entries[0].window_block) == two.blocks[0]
+    pool.check()
+
+
 def test_what_else_matters_keeps_sequences_apart(pool):
     sequence(pool, [1, 2, 3], extra=("lora", 1))
     assert pool.index.find([1, 2, 3]).num_tokens == 0

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 
 from onnxgen.backends.base import FULL, WINDOW, WINDOW_STEP_TOKENS, BlockCopy, CacheGeometry
+from onnxgen.backends.block_content import Bytes, check_block
 from onnxgen.backends.native.cache_area import CacheArea
 from onnxgen.backends.native.contents import Span
 from onnxgen.backends.native.plan import CacheLayer
@@ -27,6 +28,7 @@ class NativeCache:
         layers: Whose keys and values there are.
         windows: Of each layer, how many positions it sees; None, also for none of them, where it has no blocks of
             another group.
+        bits: Of each number of keys and values, 16 or 8.
         num_seqs: Sequences.
         num_tokens: Tokens of each.
         block_size: Positions of a block; shorter sequences have shorter ones.
@@ -48,6 +50,7 @@ class NativeCache:
         layers: Sequence[CacheLayer],
         *,
         windows: Sequence[int | None] | None = None,
+        bits: int = 16,
         num_seqs: int,
         num_tokens: int,
         block_size: int,
@@ -65,7 +68,7 @@ class NativeCache:
         for group, count in enumerate(counts):
             own = itertools.compress(layers, (each == group for each in self._groups))
             pages = [
-                KeyValuePages(layer.kv_heads, layer.head_dim, layer.head_dim, self.stored_size)
+                KeyValuePages(layer.kv_heads, layer.head_dim, layer.head_dim, self.stored_size, bits)
                 for layer in own
             ]
             self.areas.append(CacheArea(pages, num_blocks=count))
@@ -134,6 +137,18 @@ class NativeCache:
         """Note what a step has written."""
         for area, spans in zip(self.areas, groups, strict=True):
             area.contents.end(spans)
+
+    def export_block(self, block: int, num_tokens: int, *, group: int = FULL) -> Bytes:
+        """The first positions of a block as bytes. See `KVCache`."""
+        self.layers  # noqa: B018 - a closed cache says so before anything else
+        check_block(self._geometry, block, num_tokens, group=group)
+        return self.areas[group].export_block(block, num_tokens)
+
+    def import_block(self, block: int, content: Bytes, num_tokens: int, *, group: int = FULL) -> None:
+        """Fill the first positions of a block. See `KVCache`."""
+        self.layers  # noqa: B018 - a closed cache says so before anything else
+        check_block(self._geometry, block, num_tokens, group=group)
+        self.areas[group].import_block(block, content, num_tokens)
 
     def close(self) -> None:
         """Release the memory. Calling it twice is harmless."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from onnxgen.backends.base import BlockCopy
+from onnxgen.backends.block_content import Bytes, check_written, join_parts, split_parts
 from onnxgen.backends.native.contents import BlockContents
 from onnxgen.graph.cpu.aligned_memory import aligned
 from onnxgen.graph.cpu.key_value_pages import KeyValuePages
@@ -60,6 +61,26 @@ class CacheArea:
             if self.block_bytes:
                 self._copy(c)
             self.contents.copied([c])
+
+    def export_block(self, block: int, num_tokens: int) -> Bytes:
+        """A block that was checked as bytes; what lies behind its first positions goes with them and means nothing.
+
+        Raises:
+            StepError: Fewer were written.
+        """
+        check_written(block, num_tokens, written=self.contents.written(block))
+        parts = [self._blocks[block]] if self.block_bytes else []
+        return join_parts(parts, num_tokens=num_tokens, long=self.contents.has_long(block))
+
+    def import_block(self, block: int, content: Bytes, num_tokens: int) -> None:
+        """Fill a block that was checked with what `export_block` gave.
+
+        Raises:
+            StepError: It has another size.
+        """
+        parts = [self._blocks[block]] if self.block_bytes else []
+        long = split_parts(content, parts, num_tokens=num_tokens)
+        self.contents.filled(block, num_tokens, long=long)
 
     def _copy(self, c: BlockCopy) -> None:
         source, target = self._blocks[c.source], self._blocks[c.target]

@@ -71,6 +71,14 @@ class BlockContents:
         """How many positions of a block hold something; what lies beyond is stale."""
         return self._written[block]
 
+    def has_long(self, block: int) -> bool:
+        """Whether a block's content was made with the rotary tables of long sequences."""
+        return self._long[block]
+
+    def filled(self, block: int, num_tokens: int, *, long: bool) -> None:
+        """Note content that came from elsewhere."""
+        self._written[block], self._long[block] = num_tokens, long
+
     def check(self, spans: Sequence[Span], copies: Sequence[BlockCopy]) -> None:
         """Refuse a step that reads positions which nobody wrote, or that other rotary tables made.
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from onnxgen.backends.base import CacheGeometry, Capabilities, KVCache, Step, StepOutput
+from onnxgen.backends.base import FULL, CacheGeometry, Capabilities, KVCache, Step, StepOutput
+from onnxgen.backends.block_content import check_block, check_written, join_parts, split_parts
 from onnxgen.backends.ort.graph_edit.names import LOGITS_ROWS, Rows
 from onnxgen.backends.ort.plan import LoadedDecoder
 from onnxgen.backends.ort.ports import StateKind, StatePort
@@ -45,10 +46,23 @@ class DenseCache:
         owner: The plan that made it.
     """
 
-    def __init__(self, geometry: CacheGeometry, *, token_bytes: int, fixed_bytes: int, owner: object) -> None:
-        self._geometry = geometry
-        self._token_bytes = token_bytes
-        self._fixed_bytes = fixed_bytes
+    def __init__(
+        self,
+        ports: Sequence[StatePort],
+        *,
+        num_slots: int,
+        capacity: int,
+        limit_mb: int | None,
+        owner: object,
+    ) -> None:
+        self._ports = ports
+        self._token_bytes = sum(_nbytes(p) for p in ports if p.kind is not StateKind.FIXED)
+        self._fixed_bytes = sum(_nbytes(p) for p in ports if p.kind is StateKind.FIXED)
+        slot_bytes = capacity * self._token_bytes + self._fixed_bytes
+        check_memory(
+            num_slots * slot_bytes, limit_mb=limit_mb, what=f"{num_slots} sequences of {capacity} tokens"
+        )
+        self._geometry = geometry = CacheGeometry(num_slots, capacity, block_bytes=slot_bytes)
         self._sequences: list[_Sequence] | None = [_EMPTY] * geometry.num_blocks
         self.owner = owner
 
@@ -73,6 +87,28 @@ class DenseCache:
         if self._sequences is None:
             raise StateError("this cache was closed; make a new one")
         return self._sequences
+
+    def export_block(self, block: int, num_tokens: int, *, group: int = FULL) -> npt.NDArray[np.uint8]:
+        """The first positions of a slot, and what else it holds, as bytes. See `KVCache`."""
+        sequences = self.sequences
+        check_block(self._geometry, block, num_tokens, group=group)
+        held = sequences[block]
+        check_written(block, num_tokens, written=held.written.length, whole=self._fixed_bytes > 0)
+        beginnings = [
+            array if port.kind is StateKind.FIXED else array[..., :num_tokens, :]
+            for port, array in zip(self._ports, held.arrays, strict=True)
+        ]
+        return join_parts(beginnings, num_tokens=num_tokens, long=held.written.long)
+
+    def import_block(
+        self, block: int, content: npt.NDArray[np.uint8], num_tokens: int, *, group: int = FULL
+    ) -> None:
+        """Fill a slot. See `KVCache`."""
+        sequences = self.sequences
+        check_block(self._geometry, block, num_tokens, group=group)
+        arrays = tuple(np.empty(_shape(p, 1, num_tokens), np.dtype(p.dtype)) for p in self._ports)
+        long = split_parts(content, arrays, num_tokens=num_tokens)
+        sequences[block] = _Sequence(Written(num_tokens, long), arrays)
 
     def commit(self, sequences: list[_Sequence]) -> None:
         """Replace what the slots hold."""
@@ -109,16 +145,13 @@ class DensePlan:
 
     def create_cache(self, *, num_seqs: int, num_tokens: int) -> DenseCache:
         """Make ``num_seqs`` empty slots of up to ``num_tokens`` positions."""
-        states = self._ports.states
-        token_bytes = sum(_nbytes(s) for s in states if s.kind is not StateKind.FIXED)
-        fixed_bytes = sum(_nbytes(s) for s in states if s.kind is StateKind.FIXED)
-        check_memory(
-            num_seqs * (num_tokens * token_bytes + fixed_bytes),
+        return DenseCache(
+            self._ports.states,
+            num_slots=num_seqs,
+            capacity=num_tokens,
             limit_mb=self._memory_limit_mb,
-            what=f"{num_seqs} sequences of {num_tokens} tokens",
+            owner=self,
         )
-        geometry = CacheGeometry(num_seqs, num_tokens)
-        return DenseCache(geometry, token_bytes=token_bytes, fixed_bytes=fixed_bytes, owner=self)
 
     def repeat(self, step: Step, cache: KVCache) -> StepOutput | None:
         """No step is known beforehand here."""
@@ -134,16 +167,18 @@ class DensePlan:
         """
         assert isinstance(cache, DenseCache)
         held = list(cache.sequences)
+        can_rewind = self._capabilities.rewind
+        copied = after_copies([s.written for s in held], step.copies, can_rewind=can_rewind)
         for c in step.copies:
             held[c.target] = held[c.source]
-        for sequence, written in enumerate(after_copies([s.written for s in cache.sequences], step.copies)):
+        for sequence, written in enumerate(copied):
             held[sequence] = replace(held[sequence], written=written)
         slots: list[int] = step.block_table[:, 0].tolist()
         check_continues(
             step,
             [held[slot].written for slot in slots],
             switch_length=self._switch_length,
-            can_rewind=self._capabilities.rewind,
+            can_rewind=can_rewind,
         )
         results = StepResults(
             step.logits_rows.size, self._vocab_size, want_hidden_states=step.want_hidden_states
@@ -190,17 +225,21 @@ class DensePlan:
 def _past(port: StatePort, held: Sequence[Array], past_len: int, batch: int) -> Array:
     """The past of a call: what its sequences hold up to ``past_len``, stacked; empty at the beginning."""
     if past_len == 0:
-        dtype = np.dtype(port.dtype)
-        if port.kind is StateKind.KEY_VALUE:
-            return np.zeros((batch, port.dims[0], 0, port.dims[1]), dtype)
-        if port.kind is StateKind.COMBINED:
-            return np.zeros((port.dims[0], batch, port.dims[1], 0, port.dims[2]), dtype)
-        return np.zeros((batch, *port.dims), dtype)
+        return np.zeros(_shape(port, batch, 0), np.dtype(port.dtype))
     if port.kind is not StateKind.FIXED:
         held = [a if a.shape[-2] == past_len else a[..., :past_len, :] for a in held]
     if len(held) == 1:
         return np.ascontiguousarray(held[0])
     return np.concatenate(held, axis=1 if port.kind is StateKind.COMBINED else 0)
+
+
+def _shape(port: StatePort, batch: int, num_tokens: int) -> tuple[int, ...]:
+    """Of what some sequences of equally many tokens hold."""
+    if port.kind is StateKind.KEY_VALUE:
+        return batch, port.dims[0], num_tokens, port.dims[1]
+    if port.kind is StateKind.COMBINED:
+        return port.dims[0], batch, port.dims[1], num_tokens, port.dims[2]
+    return batch, *port.dims
 
 
 def _own(port: StatePort, present: Array, batch: int) -> Array:

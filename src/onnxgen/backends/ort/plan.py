@@ -37,13 +37,13 @@ class LoadedDecoder:
 
         Args:
             ragged: Whether one call takes sequences with different numbers of new tokens.
-            rewindable: Whether the cache is kept by position, so that it can be rewound and copied.
+            rewindable: Whether the cache is kept by position, so that it can be rewound.
         """
         return Capabilities(
             ragged=ragged,
             paged=False,
             rewind=rewindable,
-            copy_blocks=rewindable,
+            copy_blocks=True,
             hidden_states=self.prepared.ports.hidden_states is not None,
             max_context=self.max_context,
         )

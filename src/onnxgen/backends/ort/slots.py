@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 
-from onnxgen.backends.base import BlockCopy, CacheGeometry, Step
+from onnxgen.backends.base import FULL, BlockCopy, CacheGeometry, Step
+from onnxgen.backends.block_content import check_block, check_written, join_parts, split_parts
 from onnxgen.backends.ort.ports import StatePort
 from onnxgen.backends.ort.recently_used import RecentlyUsed
 from onnxgen.backends.ort.session import OrtSession, to_ort_value
@@ -53,12 +54,12 @@ class SlotCache:
         limit_mb: int | None,
         owner: object,
     ) -> None:
-        self._geometry = CacheGeometry(num_slots, capacity)
         self._closed = False
         self.owner = owner
         shapes = [(num_slots, p.dims[0], p.positions or capacity, p.dims[1]) for p in ports]
         dtypes = [_numpy_type(p.dtype) for p in ports]
         total = sum(int(np.prod(s, dtype=np.int64)) * d.itemsize for s, d in zip(shapes, dtypes, strict=True))
+        self._geometry = CacheGeometry(num_slots, capacity, block_bytes=total // num_slots)
         what = f"{num_slots} sequences of {capacity} tokens"
         check_memory(total, limit_mb=limit_mb, what=what)
         try:
@@ -110,6 +111,26 @@ class SlotCache:
         for c in copies:
             for array in self._arrays if c.source != c.target else ():
                 array[c.target, :, : c.num_tokens] = array[c.source, :, : c.num_tokens]
+
+    def export_block(self, block: int, num_tokens: int, *, group: int = FULL) -> npt.NDArray[np.uint8]:
+        """The first positions of a slot as bytes. See `KVCache`."""
+        self._check_open()
+        check_block(self._geometry, block, num_tokens, group=group)
+        held = self._written[block]
+        check_written(block, num_tokens, written=held.length)
+        return join_parts(self._beginnings(block, num_tokens), num_tokens=num_tokens, long=held.long)
+
+    def import_block(
+        self, block: int, content: npt.NDArray[np.uint8], num_tokens: int, *, group: int = FULL
+    ) -> None:
+        """Fill the first positions of a slot. See `KVCache`."""
+        self._check_open()
+        check_block(self._geometry, block, num_tokens, group=group)
+        long = split_parts(content, self._beginnings(block, num_tokens), num_tokens=num_tokens)
+        self._written[block] = Written(num_tokens, long)
+
+    def _beginnings(self, slot: int, num_tokens: int) -> list[npt.NDArray[np.generic]]:
+        return [array[slot, :, :num_tokens] for array in self.arrays]
 
     def bind(self, session: OrtSession, ports: Sequence[StatePort], first: int, end: int) -> ort.IOBinding:
         """A new binding with slots ``first`` to ``end`` as past and present."""

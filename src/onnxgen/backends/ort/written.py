@@ -30,12 +30,28 @@ def is_long(length: int, switch_length: int | None) -> bool:
     return switch_length is not None and length > switch_length
 
 
-def after_copies(slots: Sequence[Written], copies: Sequence[BlockCopy]) -> list[Written]:
-    """What slots hold once copies have been done in order."""
+def after_copies(
+    slots: Sequence[Written], copies: Sequence[BlockCopy], *, can_rewind: bool = True
+) -> list[Written]:
+    """What slots hold once copies have been done in order.
+
+    Args:
+        slots: What they hold before.
+        copies: The copies.
+        can_rewind: Whether the beginning of a sequence can be had of a longer one.
+
+    Raises:
+        StepError: A copy is of a part of what can only be had whole.
+    """
     result = list(slots)
     for c in copies:
+        source = result[c.source]
+        if not can_rewind and c.num_tokens != source.length:
+            raise StepError(
+                f"slot {c.source} holds a state after {source.length} tokens; there is none after {c.num_tokens} to "
+                f"copy to slot {c.target}"
+            )
         if c.source != c.target:
-            source = result[c.source]
             result[c.target] = Written(min(c.num_tokens, source.length), source.long)
     return result
 

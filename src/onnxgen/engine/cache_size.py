@@ -32,10 +32,11 @@ def make_cache(backend: Backend, config: EngineConfig, *, max_seq_tokens: int) -
         BackendError: The memory cannot be had; the message has both sizes.
     """
     asked = config.cache_mb is not None or config.cache_tokens is not None
-    num_tokens = _wanted_tokens(backend, config, max_seq_tokens=max_seq_tokens)
+    probe = _Probe(backend, max_seq_tokens)
+    num_tokens = _wanted_tokens(config, probe, max_seq_tokens=max_seq_tokens)
     while True:
         try:
-            return _cache_of(backend, config, num_tokens, max_seq_tokens=max_seq_tokens)
+            return _cache_of(backend, config, num_tokens, probe, max_seq_tokens=max_seq_tokens)
         except BackendError as error:
             if asked or num_tokens <= max_seq_tokens:
                 raise
@@ -43,32 +44,37 @@ def make_cache(backend: Backend, config: EngineConfig, *, max_seq_tokens: int) -
             num_tokens = max(num_tokens // 2, max_seq_tokens)
 
 
-def _cache_of(backend: Backend, config: EngineConfig, num_tokens: int, *, max_seq_tokens: int) -> KVCache:
-    max_seqs = config.scheduler.max_seqs
+class _Probe:
+    """What a small cache tells of larger ones: the positions of a block, and the memory of a position."""
+
+    def __init__(self, backend: Backend, max_seq_tokens: int) -> None:
+        cache = backend.create_cache(num_seqs=1, num_tokens=min(_PROBE_TOKENS, max_seq_tokens))
+        geometry = cache.geometry
+        self.block_size = geometry.block_size
+        self.token_bytes = max(cache.num_bytes // (geometry.num_blocks * geometry.block_size), 1)
+        cache.close()
+
+
+def _cache_of(
+    backend: Backend, config: EngineConfig, num_tokens: int, probe: _Probe, *, max_seq_tokens: int
+) -> KVCache:
     if not backend.capabilities.paged:
         return backend.create_cache(num_seqs=max(num_tokens // max_seq_tokens, 1), num_tokens=max_seq_tokens)
-    each = min(-(-num_tokens // max_seqs), max_seq_tokens)
+    # as many tokens for each of `max_seqs`, in whole blocks
+    size = probe.block_size
+    each = min(max(num_tokens // config.scheduler.max_seqs // size, 1) * size, max_seq_tokens)
     return backend.create_cache(
-        num_seqs=-(-num_tokens // each),
+        num_seqs=max(num_tokens // each, 1),
         num_tokens=each,
         window_group=backend.capabilities.window is not None,
     )
 
 
-def _wanted_tokens(backend: Backend, config: EngineConfig, *, max_seq_tokens: int) -> int:
+def _wanted_tokens(config: EngineConfig, probe: _Probe, *, max_seq_tokens: int) -> int:
     if config.cache_tokens is not None:
         return config.cache_tokens
-    most = config.scheduler.max_seqs * max_seq_tokens
     if config.cache_mb is not None:
-        return max(config.cache_mb * _MIB // _token_bytes(backend, max_seq_tokens), 1)
+        return max(config.cache_mb * _MIB // probe.token_bytes, 1)
     available = detect_memory().available_bytes or _FALLBACK_BYTES * _SHARE_OF_MEMORY
-    return min(max(available // _SHARE_OF_MEMORY // _token_bytes(backend, max_seq_tokens), 1), most)
-
-
-def _token_bytes(backend: Backend, max_seq_tokens: int) -> int:
-    """Memory of one position of one sequence, found by making a small cache."""
-    probe = backend.create_cache(num_seqs=1, num_tokens=min(_PROBE_TOKENS, max_seq_tokens))
-    positions = probe.geometry.num_blocks * probe.geometry.block_size
-    size = max(probe.num_bytes // positions, 1)
-    probe.close()
-    return size
+    most = config.scheduler.max_seqs * max_seq_tokens
+    return min(max(available // _SHARE_OF_MEMORY // probe.token_bytes, 1), most)

@@ -24,8 +24,8 @@ class EngineConfig:
         disk_tier_mb: Room for such blocks in a folder, in MiB, once ``host_tier_mb`` is full.
         disk_tier_dir: The folder; needed with ``disk_tier_mb``.
         strict: The same tokens alone and in a crowd on backends too whose results depend on what else is in a step:
-            sequences then take part one by one and prompts are cut at fixed places, which is slow. Changes nothing
-            on a backend that is batch invariant.
+            sequences then take part one by one, prompts are cut at fixed places, and no prefix is reused, which is
+            slow. Changes nothing on a backend that is batch invariant.
         trace: A file for the protocol trace, see `onnxgen.engine.trace`; None: none is written.
     """
 

@@ -94,8 +94,7 @@ class EngineCore:
         self._kv = make_cache(backend, config, max_seq_tokens=self._limit)
         self._blocks = CacheManager(
             shape_of(self._kv.geometry, able, snapshot_tokens=chunk),
-            prefix_reuse=config.prefix_reuse,
-            align_reuse=chunk if self._strict else 1,
+            prefix_reuse=config.prefix_reuse and not self._strict,
         )
         self._trace = open_trace(config, self._kv.geometry, able)
         self._scheduler = Scheduler(self._scheduling(config.scheduler), self._blocks, costs=PreemptionCosts())

@@ -428,6 +428,6 @@ def test_the_command_prints_each_violation_with_its_line(tmp_path, capsys, run):
     assert main([str(path)]) == 1
     out = capsys.readouterr().out.splitlines()
     assert out[0].startswith(f"line {at + 1}: numbering: ")
-    assert out[-1] == f"{len(run) - 1} events, 9 steps: 1 numbering, 1 finish"
+    assert out[-1] == f"{len(run) - 1} events, 9 steps: 1 numbering, 2 finish"
     assert main([str(path), "--json"]) == 1
-    assert [v["rule"] for v in json.loads(capsys.readouterr().out)["violations"]] == ["numbering", "finish"]
+    assert [v["rule"] for v in json.loads(capsys.readouterr().out)["violations"]] == ["numbering", "finish", "finish"]

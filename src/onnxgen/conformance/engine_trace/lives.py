@@ -12,6 +12,7 @@ class Lives:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._just_gone: list[TracedSequence] = []
 
     def submit(self, f: Fields) -> None:
         """A request came in, with the sequence that computes its prompt."""
@@ -108,6 +109,14 @@ class Lives:
         s = self._world.find(f["seq"])
         if s is not None:
             self._stop(s, State.GONE)
+            self._just_gone.append(s)
+
+    def check_gone(self) -> None:
+        """Whoever is gone has ended, and that was told before anything else happened."""
+        for s in self._just_gone:
+            if not self._world.has_ended(s):
+                self._world.note("finish", f"{s.name} is gone, and its end was not told")
+        self._just_gone.clear()
 
     def _add(self, s: TracedSequence, tokens: Sequence[int]) -> None:
         if s.id in self._world.sequences:

@@ -27,7 +27,8 @@ class Replay:
         self._tiers = Tiers(self.world)
         self._used: int | None = None
         self._closed = False
-        lives, steps, tiers = Lives(self.world), self._steps, self._tiers
+        self._lives = Lives(self.world)
+        lives, steps, tiers = self._lives, self._steps, self._tiers
         self._followers: dict[str, Callable[[Fields], None]] = {
             "open": self._open,
             "usage": self._usage,
@@ -70,6 +71,8 @@ class Replay:
             world.note("close", f"{event!r} comes after the engine shut down")
         if event == "reserve":
             self._tiers.check_loaded()
+        if event not in ("finish", "release"):
+            self._lives.check_gone()
         self._steps.expect(event)
         self._followers[event](fields)
 

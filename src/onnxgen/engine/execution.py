@@ -69,43 +69,52 @@ class Executor:
     def run(self, plan: StepPlan) -> Executed:
         """Execute a plan, and commit or roll back every part of its reservation."""
         started = time.perf_counter()
+        finished = [part for part in plan.slices if reaches_end(part)]
+        faults: list[tuple[Slice, Exception]] = []
         try:
-            logits = self._execute(plan.slices, plan.reservation)
-        except Exception as error:  # noqa: BLE001 - whatever a backend raises, only the request at fault ends
-            _log.warning(
-                "a step of %d sequences failed (%s), running them one by one", len(plan.slices), error
-            )
-            return self._one_by_one(plan, started)
+            try:
+                logits = self._execute(plan.slices, plan.reservation)
+                failed = False
+            except Exception as error:  # noqa: BLE001 - whatever a backend raises, only the request at fault ends
+                _log.warning(
+                    "a step of %d sequences failed (%s), running them one by one", len(plan.slices), error
+                )
+                finished, logits, faults = self._one_by_one(plan)
+                failed = True
         except BaseException:
             for part in plan.slices:
-                self._roll_back(part, plan.reservation)
+                self._interrupt(part, plan.reservation)
             raise
         executed_s = time.perf_counter() - started
+        at_fault = {part.job.id for part, _ in faults}
         for part in plan.slices:
-            self._commit(part, plan.reservation)
-        return Executed(
-            [s for s in plan.slices if reaches_end(s)], logits, (), failed=False, execute_s=executed_s
-        )
+            if part.job.id in at_fault:
+                self._roll_back(part, plan.reservation)
+            else:
+                self._commit(part, plan.reservation)
+        causes = [(part.job, as_onnxgen_error(cause)) for part, cause in faults]
+        return Executed(finished, logits, causes, failed=failed, execute_s=executed_s)
 
-    def _one_by_one(self, plan: StepPlan, started: float) -> Executed:
+    def _one_by_one(self, plan: StepPlan) -> tuple[list[Slice], Float32Array, list[tuple[Slice, Exception]]]:
         """Run the parts alone; those with copies first, because a copy's source may itself be about to go on."""
         reservation = plan.reservation
         finished: list[Slice] = []
         rows: list[Float32Array] = []
-        faults: list[tuple[Job, OnnxgenError]] = []
+        faults: list[tuple[Slice, Exception]] = []
         for part in sorted(plan.slices, key=lambda s: not reservation.copies([s.job.id])):
             try:
                 logits = self._execute([part], reservation)
             except Exception as cause:  # noqa: BLE001 - see above
-                self._roll_back(part, reservation)
-                faults.append((part.job, as_onnxgen_error(cause)))
+                faults.append((part, cause))
                 continue
-            self._commit(part, reservation)
             if reaches_end(part):
                 finished.append(part)
                 rows.append(logits[0])
-        stacked = np.stack(rows) if rows else np.empty((0, self._backend.vocab_size), np.float32)
-        return Executed(finished, stacked, faults, failed=True, execute_s=time.perf_counter() - started)
+        return (
+            finished,
+            np.stack(rows) if rows else np.empty((0, self._backend.vocab_size), np.float32),
+            faults,
+        )
 
     def _execute(self, parts: Sequence[Slice], reservation: Reservation) -> Float32Array:
         if self._trace is not None:
@@ -150,6 +159,15 @@ class Executor:
         reservation.rollback(part.job.id)
         if self._trace is not None:
             self._trace.rollback(part.job.id)
+
+    def _interrupt(self, part: Slice, reservation: Reservation) -> None:
+        """Roll back a part of which nobody knows whether it was executed."""
+        self._roll_back(part, reservation)
+        if self._blocks.shape.exact:
+            # a recurrent state may have gone on, and cannot go back
+            self._blocks.rewind(part.job.id, 0)
+            if self._trace is not None:
+                self._trace.restart(part.job.id, 0, (), extra=part.job.extra)
 
 
 def reaches_end(part: Slice) -> bool:

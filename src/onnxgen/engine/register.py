@@ -133,11 +133,14 @@ class Register:
 
     def drop_all(self) -> None:
         """Forget all requests, without a word to anybody."""
-        for sample, job in self._samples.values():
+        for _, job in self._samples.values():
             self._scheduler.remove(job, keep=False)
             if self._trace is not None:
                 self._trace.release(job.id)
-                self._trace.finish(sample.request_id, sample.index, "cancelled")
+        if self._trace is not None:
+            for tracked in self._requests.values():
+                for index in tracked.open:
+                    self._trace.finish(tracked.id, index, "cancelled")
         self._samples.clear()
         self._requests.clear()
         self._untold.clear()

@@ -26,6 +26,7 @@ class Entry:
         block: The block, or ``NO_BLOCK`` while its content is in a tier.
         window_block: Likewise of layers that see a window; ``NO_BLOCK`` where it was given back.
         indexed: Whether lookups find it.
+        stored: Where a tier keeps the content: for whoever moves it there and back, the index does not look.
         held: Somebody besides the index holds the block.
         window_held: Somebody besides the index holds the window's block.
         busy_children: Children that are busy: held, or with busy children.
@@ -46,6 +47,7 @@ class Entry:
         "parent",
         "resident_children",
         "start",
+        "stored",
         "used",
         "window_block",
         "window_held",
@@ -56,6 +58,7 @@ class Entry:
         self.key, self.content = key, b""
         self.extra: Extra = None
         self.start = 0
+        self.stored: int | None = None
         self.block = self.window_block = NO_BLOCK
         self.indexed = self.held = self.window_held = False
         self.busy_children = self.resident_children = self.used = 0
@@ -129,7 +132,8 @@ class Published:
 
     Attributes:
         entry: Where its content is found from now on. Its block may be another one with the same content.
-        took_block: The index holds the offered block now and did not before: count a reference.
+        took_block: The index holds the offered block now and did not before: count a reference. What a tier kept of
+            the entry is superfluous.
         took_window_block: Likewise.
         dropped: Entries that it made superfluous: release their blocks, or what tiers keep of them.
     """

@@ -11,6 +11,7 @@ from onnxgen.kvcache.manager import CacheManager
 from onnxgen.scheduler.config import SchedulerConfig
 from onnxgen.scheduler.costs import PreemptionCosts
 from onnxgen.scheduler.job import Job, JobState
+from onnxgen.scheduler.overage import Overage
 from onnxgen.scheduler.plan import StepPlan
 from onnxgen.scheduler.scheduler import Scheduler
 
@@ -31,7 +32,9 @@ class Run:
 class Loop:
     """Adds jobs, plans steps, commits them and appends a token to each that reached its end."""
 
-    def __init__(self, config: SchedulerConfig, shape: PoolShape, *, costs: PreemptionCosts | None = None, **cache):
+    def __init__(
+        self, config: SchedulerConfig, shape: PoolShape, *, costs: PreemptionCosts | None = None, **cache
+    ):
         self.shape = shape
         self.cache = CacheManager(shape, **cache)
         self.scheduler = Scheduler(config, self.cache, costs=costs or PreemptionCosts())
@@ -41,7 +44,14 @@ class Loop:
         self.step_number = 0
         self.last: StepPlan | None = None
 
-    def add(self, prompt: int | Sequence[int], final: int | None = None, *, max_tokens: int | None = None, **fields) -> Run:
+    def add(
+        self,
+        prompt: int | Sequence[int],
+        final: int | None = None,
+        *,
+        max_tokens: int | None = None,
+        **fields,
+    ) -> Run:
         """A job with a prompt of so many tokens, unlike all others; it grows to ``final`` tokens."""
         number = len(self.runs)
         tokens = [number * 100_000 + i for i in range(prompt)] if isinstance(prompt, int) else list(prompt)
@@ -54,7 +64,9 @@ class Loop:
         """A child that has the parent's tokens, the last one differing, and grows to ``final`` tokens."""
         number = len(self.runs)
         tokens = [*run.job.tokens[:-1], number * 100_000 + 99_999]
-        child = Job(number, tokens, max_tokens=max(final, len(tokens)), lane=run.job.lane, tenant=run.job.tenant)
+        child = Job(
+            number, tokens, max_tokens=max(final, len(tokens)), lane=run.job.lane, tenant=run.job.tenant
+        )
         self.scheduler.fork(run.job, child)
         return self._keep(child, final)
 
@@ -62,6 +74,11 @@ class Loop:
         """It is no longer wanted."""
         self.scheduler.remove(run.job, keep=True)
         del self.live[run.job.id]
+
+    def reconfigure(self, **config) -> Overage:
+        """Go on with other rules."""
+        self.config = SchedulerConfig(**config)
+        return self.scheduler.reconfigure(self.config)
 
     def plan(self) -> StepPlan | None:
         """Plan, and check what holds of every plan."""
@@ -109,8 +126,12 @@ class Loop:
         """Steps until all jobs have ended; fails when that takes more than ``bound``."""
         start = self.step_number
         while self.live:
-            assert self.step_number - start < bound, f"{len(self.live)} jobs have not ended after {bound} steps"
-            assert self.step() is not None, f"stuck: {[(r.job.state, len(r.job.tokens)) for r in self.live.values()]}"
+            assert self.step_number - start < bound, (
+                f"{len(self.live)} jobs have not ended after {bound} steps"
+            )
+            assert self.step() is not None, (
+                f"stuck: {[(r.job.state, len(r.job.tokens)) for r in self.live.values()]}"
+            )
         return self.step_number - start
 
     def check_integrity(self) -> None:
@@ -160,15 +181,17 @@ class Loop:
 def random_config(rng: random.Random, *, policy: str, preemption: str, **fixed) -> SchedulerConfig:
     """Small budgets."""
     max_seqs = rng.randint(1, 6)
+    chunk_tokens = rng.randint(1, 12)
+    solo = rng.random() < 0.2
     return SchedulerConfig(
         max_seqs=max_seqs,
-        max_step_tokens=max_seqs + rng.randint(0, 12),
-        chunk_tokens=rng.randint(1, 12),
+        max_step_tokens=max(max_seqs, chunk_tokens if solo else 0) + rng.randint(0, 12),
+        chunk_tokens=chunk_tokens,
         policy=policy,
         preemption=preemption,
         aging_steps=rng.choice([None, 3, 50]),
         tenant_weights={"a": 2.0, "b": 0.5},
         wait_for_prefix=rng.random() < 0.5,
-        solo=rng.random() < 0.2,
+        solo=solo,
         **fixed,
     )

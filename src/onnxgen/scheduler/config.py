@@ -59,6 +59,11 @@ class SchedulerConfig:
                 f"max_step_tokens is {self.max_step_tokens}, but max_seqs={self.max_seqs} sequences take one token "
                 "each per step; raise the one or lower the other"
             )
+        if self.solo and self.max_step_tokens < self.chunk_tokens:
+            raise ConfigError(
+                f"solo cuts prompts into chunks of exactly chunk_tokens={self.chunk_tokens} tokens, but a step has at "
+                f"most max_step_tokens={self.max_step_tokens}; raise the one or lower the other"
+            )
         for tenant, weight in self.tenant_weights.items():
             if not 0 < weight < float("inf"):
                 raise ConfigError(f"tenant_weights[{tenant!r}] is {weight}; a weight is a positive number")

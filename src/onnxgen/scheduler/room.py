@@ -45,6 +45,10 @@ class Room:
         """Sequences that ``jobs`` count as."""
         return sum([job.width for job in jobs])
 
+    def free_seats(self, running: Sequence[Job]) -> int:
+        """How many sequences may run besides ``running``."""
+        return max(0, self.max_seqs - self.seats(running))
+
     def has_seat(self, job: Job, running: Sequence[Job]) -> bool:
         """Whether ``job`` may run beside ``running`` by the number of sequences."""
         return self.seats(running) + job.width <= self.max_seqs
@@ -82,18 +86,21 @@ class Room:
                 return False
         return not self._reserve_all or self._all_reserved(together)
 
-    def missing_blocks(self, job: Job, running: Sequence[Job], *, reused: int, is_open: bool) -> int:
-        """How many blocks more must be free for ``job`` beside ``running``, who also have to grow.
+    def missing_blocks(self, job: Job, *, debt: int, reused: int, is_open: bool) -> int:
+        """How many blocks more must be free for all that ``job`` demands.
 
         Args:
             job: Who would run.
-            running: Who runs, each with blocks still to come for what is left of its prompt.
+            debt: Blocks that those who run will ask for, see `debt`.
             reused: Tokens of ``job`` that lie in blocks which others hold.
             is_open: Whether the cache knows the job already.
         """
-        debt = sum([self._debt(other) for other in running])
         num_tokens = self._demand(job) - reused + debt * self._block_size
         return self._cache.missing_blocks(num_tokens, seq=job.id if is_open else None)
+
+    def debt(self, job: Job, *, num_held: int) -> int:
+        """Blocks that ``job``, which has ``num_held``, will ask for before it has what it demands."""
+        return max(0, self._blocks(self._demand(job)) * self._copies(job) - num_held)
 
     def overage(self, running: Sequence[Job], jobs: Sequence[Job]) -> Overage:
         """By how much ``running`` takes more than it may, and which of ``jobs`` are larger than all there is."""
@@ -137,10 +144,6 @@ class Room:
 
     def _copies(self, job: Job) -> int:
         return job.width if self._reserve_all else 1
-
-    def _debt(self, job: Job) -> int:
-        """Blocks that a running job will ask for before it has what it demands."""
-        return max(0, self._blocks(self._demand(job)) * self._copies(job) - len(self._cache.blocks(job.id)))
 
     def _all_reserved(self, jobs: Sequence[Job]) -> bool:
         return self._fits_reserved([(self._demand(job), job.width) for job in jobs])

@@ -62,9 +62,13 @@ class Roster:
         """``job`` is done with."""
         self._take_out(job)
         self._ids.remove(job.id)
-        self.lanes[job.lane] -= 1
-        if not self.lanes[job.lane]:
-            del self.lanes[job.lane]
+        self._leave_lane(job)
+
+    def change_lane(self, job: Job, lane: Hashable) -> None:
+        """``job`` shares steps with others from now on."""
+        self._leave_lane(job)
+        job.lane = lane
+        self.lanes[lane] = self.lanes.get(lane, 0) + 1
 
     def give_turn_away(self, lane: Hashable) -> None:
         """``lane`` had a step; all others go first now."""
@@ -100,6 +104,11 @@ class Roster:
         assert job.id not in self._ids, f"job {job.id} is there already"
         self._ids.add(job.id)
         self.lanes[job.lane] = self.lanes.get(job.lane, 0) + 1
+
+    def _leave_lane(self, job: Job) -> None:
+        self.lanes[job.lane] -= 1
+        if not self.lanes[job.lane]:
+            del self.lanes[job.lane]
 
     def _take_out(self, job: Job) -> None:
         if job.state is JobState.WAITING:

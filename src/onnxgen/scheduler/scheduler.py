@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from itertools import chain, islice
 
+from onnxgen.kvcache.base import Extra
 from onnxgen.kvcache.manager import CacheManager
 from onnxgen.scheduler.admission import Admission, admit, refuse_when_full
 from onnxgen.scheduler.chunks import Chunk, next_chunk
@@ -107,7 +108,7 @@ class Scheduler:
 
     def _start_others(self, plan: StepPlan, lane: Hashable) -> None:
         """Those who gave way come back, then newcomers are admitted, in order and as long as there is room."""
-        if plan.preempted:
+        if plan.preempted or not self._room.free_seats(self._roster.running):
             return
         newcomers = islice(self._roster.waiting(), self._config.max_seqs)
         for job in chain(tuple(self._roster.away), newcomers):
@@ -115,7 +116,7 @@ class Scheduler:
                 return
             if job.state is JobState.WAITING and self._waits_for_neighbour(job):
                 continue
-            if not self._has_room(job):
+            if not self._has_room(plan, job):
                 return
             if job.lane == lane and not self._start(plan, job):
                 return
@@ -124,7 +125,7 @@ class Scheduler:
         """Let a job run that does not; False, and nothing changed, if a step has no room for it after all."""
         cached = come_back(job, self._cache)
         chunk = self._next_chunk(plan, job, cached)
-        has_blocks = not self._room.missing_blocks(job, self._roster.running, reused=cached, is_open=True)
+        has_blocks = not self._room.missing_blocks(job, debt=self._debt(plan), reused=cached, is_open=True)
         started = has_blocks and chunk.num_tokens > 0 and self._reserve(plan, job, cached, chunk)
         if not started and job.state is not JobState.SWAPPED:
             self._cache.release(job.id, None)
@@ -168,14 +169,22 @@ class Scheduler:
         while len(running) > 1 and self._room.overdrawn(running):
             self._preempt(plan, running[-1])
 
-    def _has_room(self, job: Job) -> bool:
-        room, running = self._room, self._roster.running
-        if not room.within_budgets(job, running):
+    def _has_room(self, plan: StepPlan, job: Job) -> bool:
+        if not self._room.within_budgets(job, self._roster.running):
             return False
-        if not room.missing_blocks(job, running, reused=0, is_open=False):
+        debt = self._debt(plan)
+        if not self._room.missing_blocks(job, debt=debt, reused=0, is_open=False):
             return True
         reused = self._cache.would_reuse(job.tokens, extra=job.extra)
-        return reused > 0 and not room.missing_blocks(job, running, reused=reused, is_open=False)
+        return reused > 0 and not self._room.missing_blocks(job, debt=debt, reused=reused, is_open=False)
+
+    def _debt(self, plan: StepPlan) -> int:
+        """Blocks that those who run will ask for: for the rest of their prompts, and to grow a little."""
+        debt = 0
+        for job in self._roster.running:
+            holder = plan.reservation if job.last_step == self._step else self._cache
+            debt += self._room.debt(job, num_held=len(holder.blocks(job.id)))
+        return debt
 
     def _waits_for_neighbour(self, job: Job) -> bool:
         """Whether somebody computes a prefix right now that ``job`` could use."""
@@ -209,8 +218,8 @@ class Scheduler:
             NeverFitsError: It would not fit even if it were alone.
             QueueFullError: Too many wait already.
         """
-        free_seats = self._config.max_seqs - self._room.seats(self._roster.running)
-        refuse_when_full(self._config, num_waiting=self.num_waiting, free_seats=max(0, free_seats))
+        free_seats = self._room.free_seats(self._roster.running)
+        refuse_when_full(self._config, num_waiting=self.num_waiting, free_seats=free_seats)
         admission = admit(job, self._room)
         job.max_tokens = admission.max_tokens
         job.prompt_tokens = len(job.tokens)
@@ -246,6 +255,25 @@ class Scheduler:
         if job.state in (JobState.RUNNING, JobState.SWAPPED):
             self._cache.release(job.id, job.tokens if keep else None)
         self._roster.leave(job)
+
+    def restart(self, job: Job, *, lane: Hashable, extra: Extra, min_chunk_end: int) -> None:
+        """What the cache holds of a job is of no use any more: it is computed again, with other content, in another lane.
+
+        Args:
+            job: One that was added, whose slice, if it had one, is committed.
+            lane: Its lane from now on.
+            extra: What its content depends on from now on.
+            min_chunk_end: See `Job`.
+        """
+        self._roster.change_lane(job, lane)
+        job.extra, job.min_chunk_end = extra, min_chunk_end
+        if job.state is JobState.WAITING or job.state is JobState.PREEMPTED:
+            return
+        self._cache.release(job.id, None)
+        if job.state is JobState.SWAPPED:
+            self._roster.move(job, JobState.PREEMPTED)
+        else:
+            self._cache.open(job.id, job.tokens, extra=extra)
 
     def reconfigure(self, config: SchedulerConfig) -> Overage:
         """Plan by other budgets and rules from now on; jobs keep what they were granted.

@@ -7,8 +7,9 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
@@ -47,7 +48,7 @@ class AsyncLLM:
     `contextlib.aclosing`. Errors are raised where the pieces are taken.
 
     One event loop uses it: the first. Another may take over once that one is closed; before that it gets a
-    `StateError`. Loading blocks: with a loop that is running already, ``await asyncio.to_thread(AsyncLLM, ...)``.
+    `StateError`. The constructor blocks while it loads; ``await AsyncLLM.load(...)`` does not.
 
     Args:
         model: A catalog name, ``hf:...``, ``pypi:...``, a checkpoint or a model folder. What is not on this
@@ -119,6 +120,30 @@ class AsyncLLM:
             raise
         self.load_s: float = clock() - started
         self._text.load_s = self.load_s
+
+    @classmethod
+    async def load(cls, model: str | bytes | os.PathLike[str], **options: Any) -> Self:
+        """The constructor, while the loop goes on. Cancelling it, as an interrupt does under `asyncio.run`, ends it.
+
+        Args:
+            model: As in the constructor.
+            options: As in the constructor.
+
+        Raises:
+            OnnxgenError: As the constructor.
+        """
+        llm = cls.__new__(cls)
+        loaded = asyncio.get_running_loop().create_future()
+        work = partial(_load, llm, partial(cls.__init__, llm, model, **options), loaded)
+        # a daemon of our own: a loop that ends would wait for a thread of its pool
+        threading.Thread(target=work, name="onnxgen-load", daemon=True).start()
+        try:
+            await loaded
+        except asyncio.CancelledError:
+            if (client := getattr(llm, "_client", None)) is not None:
+                client.close()
+            raise
+        return llm
 
     @property
     def has_chat_template(self) -> bool:
@@ -346,6 +371,29 @@ class AsyncLLM:
 
 def _in_thread(model: TextModel, config: EngineConfig) -> EngineClient:
     return in_process(lambda: contextlib.closing(model.make_engine(config)))
+
+
+def _load(llm: AsyncLLM, construct: Callable[[], None], loaded: asyncio.Future[None]) -> None:
+    """Construct in a thread, and tell a loop, unless nobody waits there any more."""
+    error: Exception | None = None
+    try:
+        construct()
+    except Exception as failure:  # noqa: BLE001 - raised again where it is awaited
+        error = failure
+
+    def settle() -> None:
+        if error is not None and not loaded.cancelled():
+            loaded.set_exception(error)
+        elif error is None and loaded.cancelled():
+            llm.close()
+        elif error is None:
+            loaded.set_result(None)
+
+    try:
+        loaded.get_loop().call_soon_threadsafe(settle)
+    except RuntimeError:  # the loop is closed
+        if error is None:
+            llm.close()
 
 
 async def _collect(chunks: AsyncGenerator[Chunk]) -> list[Completion]:

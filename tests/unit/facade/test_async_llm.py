@@ -3,13 +3,16 @@
 import asyncio
 import contextlib
 import gc
+import os
 import signal
 import threading
 from functools import partial
 
 import pytest
 
+import scripted_core
 from fake_recipe import CONTEXT, FakeRecipe, scripted_backend
+from onnxgen.engine import client
 from onnxgen.engine.client import HealthState
 from onnxgen.engine.config import EngineConfig
 from onnxgen.errors import (
@@ -20,6 +23,7 @@ from onnxgen.errors import (
     ContextLengthError,
     EngineDeadError,
     ModelFileError,
+    ModelNotFoundError,
     OptionError,
     StateError,
 )
@@ -384,6 +388,44 @@ def test_a_model_that_cannot_be_loaded_is_told_and_leaves_nothing(folder):
     with pytest.raises(ModelFileError):
         AsyncLLM(folder, config=config, in_process=False)
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("in_process", [True, False])
+def test_loading_does_not_block_the_loop_and_can_be_cancelled(folder, tmp_path, monkeypatch, in_process):
+    os.mkfifo(tmp_path / "pid")
+    forever = partial(scripted_core.loads_forever, str(tmp_path / "pid"))
+    monkeypatch.setattr(async_llm, "ModelRecipe", lambda *_: forever)
+    monkeypatch.setattr(async_llm, "in_process", lambda _: client.in_process(forever))
+    config = RuntimeConfig(cache_dir=folder.parent / "cache")
+    backend = {"backend": scripted_backend(folder)} if in_process else {}
+
+    async def work():
+        loading = asyncio.create_task(AsyncLLM.load(folder, config=config, in_process=in_process, **backend))
+        pid = int(await asyncio.to_thread((tmp_path / "pid").read_text))
+        loading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await loading
+        return pid
+
+    pid = run(work())
+    if not in_process:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_loading_in_a_loop_gives_what_the_constructor_gives(folder):
+    config = RuntimeConfig(cache_dir=folder.parent / "cache")
+
+    async def work():
+        backend = scripted_backend(folder, ANSWERS)
+        async with await AsyncLLM.load(folder, config=config, engine=ENGINE, backend=backend) as llm:
+            assert (await llm.complete("b")).text == "안녕"
+        with pytest.raises(ConfigError, match="in_process=False"):
+            await AsyncLLM.load(folder, backend=backend, in_process=False)
+        with pytest.raises(ModelNotFoundError):
+            await AsyncLLM.load(folder / "nothing", config=config)
+
+    run(work())
 
 
 def test_a_model_without_a_template_says_so(tmp_path):

@@ -207,7 +207,7 @@ class EngineClient:
 
         Args:
             timeout_s: How long it may take in good order: a step under way is awaited, then the core is closed. After
-                that a process is killed, and a thread is left to itself.
+                that a process is killed, and a thread is left to itself; at once if the engine still loads.
 
         Returns:
             Whether it has ended: not a thread that is still in a step.
@@ -259,8 +259,8 @@ class EngineClient:
     def _drop_link(self, *, timeout_s: float = 0.0) -> bool:
         if self._release is not None:
             self._release.detach()
-        link, self._link = self._link, None
-        return link is None or link.close(timeout_s=timeout_s)
+        life, link, self._link = self._life, self._link, None
+        return link is None or link.close(timeout_s=_patience(life, timeout_s))
 
 
 def _await(answer: Future[Any], timeout_s: float | None) -> Any:
@@ -276,4 +276,9 @@ def _abandon(life: EngineLife, link: Link, process: int) -> None:
     """Nobody closed the client, and nobody can any more."""
     if os.getpid() == process:
         life.end(StateError("the engine's client was dropped while the request was under way"), closed=True)
-        link.close(timeout_s=_AT_EXIT_S)
+        link.close(timeout_s=_patience(life, _AT_EXIT_S))
+
+
+def _patience(life: EngineLife | None, timeout_s: float) -> float:
+    """How long to wait for an engine's end: not for one that still loads, and so does not listen."""
+    return timeout_s if life is not None and life.was_ready else 0.0

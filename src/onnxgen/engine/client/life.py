@@ -55,6 +55,11 @@ class EngineLife:
         return self._health
 
     @property
+    def was_ready(self) -> bool:
+        """Whether the engine was made, so that it can be told something."""
+        return self.started.done() and self.started.exception() is None
+
+    @property
     def num_pending(self) -> int:
         """Requests that have not ended."""
         return len(self._pending)

@@ -58,7 +58,7 @@ class Program:
 
     def endure(self, request):
         numbers = range(request["every"], request["requests"] + 1, request["every"])
-        ended = dict(length=30, cancelled=10, error=5, refused=5)
+        ended = dict(length=30, cancelled=10, error=5, refused=5, preempted=2)
         one = dict(rss_mb=100.0, blocks_in_use=0, blocks_cached=4, ended=ended)
         return {"samples": [dict(one, requests=number) for number in numbers]}
 

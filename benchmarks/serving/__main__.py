@@ -27,7 +27,7 @@ from benchmarks.serving.tasks import Task, all_tasks
 from onnxgen.foundations.cpuinfo import default_threads
 
 # what is measured of larger models unless more is asked for: everything takes half an hour there
-_LARGE = ("parallel.8", "parallel.16", "prefix.turns", "late.2048.512", "overhead.16")
+_LARGE = ("parallel.8", "parallel.16", "overhead.16")
 
 
 def main() -> None:
@@ -62,13 +62,14 @@ def _arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     keys = [contender.key for contender in CONTENDERS]
+    default = [key for key in keys if key != "ort"]
     tasks = [task.name for task in all_tasks()]
     kinds = list(dict.fromkeys(name.split(".")[0] for name in tasks))
     some = {"type": lambda text: text.split(",")}
     parser.add_argument("--environments", type=Path, required=True, help="folder of virtual environments")
     parser.add_argument("--models", type=Path, required=True, help="folder of models")
     parser.add_argument("--model", default=list(MODELS), help=f"some of {', '.join(MODELS)}", **some)
-    parser.add_argument("--only", default=keys, help=f"some of {', '.join(keys)}", **some)
+    parser.add_argument("--only", default=default, help=f"some of {', '.join(keys)}", **some)
     parser.add_argument(
         "--tasks",
         help=f"some of {', '.join(tasks)}, or kinds: {', '.join(kinds)}. Without it: all of {MODELS[0]}, and of others "
@@ -79,7 +80,7 @@ def _arguments() -> argparse.Namespace:
         "--rate", type=float, metavar="R", help="mixed requests come at random, R a second, not all at once"
     )
     parser.add_argument("--threads", type=int, default=default_threads())
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--json", type=Path, metavar="FILE", help="every value, and the noise beside it")
     parser.add_argument("--write", type=Path, metavar="FILE", help="the page as markdown")
     args = parser.parse_args()

@@ -112,7 +112,7 @@ class Parallel:
 
 @dataclass(frozen=True)
 class SharedPrompt:
-    """Requests with one system prompt, one after the other or all at once, with reuse of prefixes and without."""
+    """Requests with one system prompt, one after the other or all at once; prefixes are reused."""
 
     in_turn: bool
     forms: Collection[str] | None = None
@@ -133,29 +133,58 @@ class SharedPrompt:
             "cold_ms": ("first token of the first, ms", True),
             "later_ms": ("of the others, median, ms", True),
             "gain": ("first / others", False),
-            "plain_ms": ("of the others without reuse, ms", True),
-            "seconds": ("whole, s", True),
-            "plain_seconds": ("whole without reuse, s", True),
-            "same": ("answers that reuse leaves as they are, %", False),
+            "seconds": ("all answers, s", True),
         }
 
     def try_out(self, worker: Worker) -> None:
-        for reuse in (True, False):
-            _warm(worker, shared_prompt(in_turn=self.in_turn, prefix_reuse=reuse))
+        _warm(worker, shared_prompt(in_turn=self.in_turn, prefix_reuse=True))
 
     def run(self, worker: Worker) -> dict[str, float]:
-        reusing, plain = (
-            play(worker, shared_prompt(in_turn=self.in_turn, prefix_reuse=reuse)) for reuse in (True, False)
-        )
-        cold, later = 1e3 * reusing.answers[0].first_s, _median_first_ms(reusing)
-        pairs = zip(reusing.answers, plain.answers, strict=True)
+        timeline = play(worker, shared_prompt(in_turn=self.in_turn, prefix_reuse=True))
+        cold, later = 1e3 * timeline.answers[0].first_s, _median_first_ms(timeline)
+        return {"cold_ms": cold, "later_ms": later, "gain": cold / later, "seconds": timeline.seconds}
+
+
+@dataclass(frozen=True)
+class Unshared:
+    """The same requests with reuse of prefixes and without: ours only."""
+
+    forms: Collection[str] | None = ("onnxgen",)
+    most_rounds: int = 9
+    name: str = "prefix.without"
+
+    @property
+    def about(self) -> str:
+        return "the requests of the other prefix tasks, with reuse of prefixes and without"
+
+    @property
+    def columns(self) -> Columns:
         return {
-            "later_ms": later,
-            "cold_ms": cold,
-            "gain": cold / later,
-            "plain_ms": _median_first_ms(plain),
-            "seconds": reusing.seconds,
-            "plain_seconds": plain.seconds,
+            "turns_gain": ("in turns: first token of the others, without / with", False),
+            "turns_ms": ("without, ms", True),
+            "together_gain": ("at once: all answers, without / with", False),
+            "together_seconds": ("without, s", True),
+            "same": ("equal answers, %", False),
+        }
+
+    def try_out(self, worker: Worker) -> None:
+        _warm(worker, shared_prompt(in_turn=False, prefix_reuse=False))
+
+    def run(self, worker: Worker) -> dict[str, float]:
+        turns, plain_turns, together, plain_together = (
+            play(worker, shared_prompt(in_turn=in_turn, prefix_reuse=reuse))
+            for in_turn in (True, False)
+            for reuse in (True, False)
+        )
+        pairs = [
+            *zip(turns.answers, plain_turns.answers, strict=True),
+            *zip(together.answers, plain_together.answers, strict=True),
+        ]
+        return {
+            "turns_gain": _median_first_ms(plain_turns) / _median_first_ms(turns),
+            "turns_ms": _median_first_ms(plain_turns),
+            "together_gain": plain_together.seconds / together.seconds,
+            "together_seconds": plain_together.seconds,
             "same": 100 * statistics.mean(one.tokens == other.tokens for one, other in pairs),
         }
 
@@ -314,7 +343,7 @@ class Endurance:
     @property
     def about(self) -> str:
         return (
-            f"{self.requests} requests of 8 to 160 prompt tokens and up to 32 new ones, a fifth cancelled on the way, a tenth "
+            f"{self.requests} requests of 8 to 100 prompt tokens and up to 24 new ones, a fifth cancelled on the way, a tenth "
             f"made to fail and a tenth refused; when none is left after each {self.every}"
         )
 
@@ -325,7 +354,7 @@ class Endurance:
             **{f"rss_{count}_mb": (f"RSS after {count}, MB", True) for count in sent},
             "blocks_in_use": ("blocks in use, most", True),
             "blocks_cached": ("blocks kept for prompts, most", True),
-            **{reason: (reason, True) for reason in ("length", "cancelled", "error", "refused")},
+            **{reason: (reason, True) for reason in ("length", "cancelled", "error", "refused", "preempted")},
         }
 
     def try_out(self, worker: Worker) -> None:
@@ -352,9 +381,11 @@ def all_tasks(requests_per_s: float | None = None) -> list[Task]:
         requests_per_s: How mixed requests come; None: all at once.
     """
     return [
-        *(Parallel(count, requests_per_s) for count in (1, 4, 8, 16, 32)),
+        *(Parallel(count, requests_per_s) for count in (1, 4, 8, 16)),
+        Parallel(32, requests_per_s, most_rounds=1),  # a minute
         SharedPrompt(in_turn=True),
-        SharedPrompt(in_turn=False),
+        SharedPrompt(in_turn=False, forms=("onnxgen", "openvino")),  # llama.cpp's slots share nothing
+        Unshared(),
         Late(64, 512),
         *(Late(2048, step_tokens) for step_tokens in (256, 512, 4096)),
         *(Overhead(count) for count in (1, 4, 16, 32)),

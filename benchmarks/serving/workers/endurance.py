@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from onnxgen.backends.base import Backend, KVCache, Step, StepOutput
     from onnxgen.engine.core import EngineCore
 
-_MAX_SEQS, _MAX_TOKENS = 8, 256
+_MAX_SEQS, _MAX_TOKENS = 8, 128
 _POISON = 7  # no other prompt has it
 
 
@@ -24,7 +24,7 @@ class Sample:
 
     Attributes:
         requests: Sent so far.
-        ended: How they ended: by finish reason, or ``refused``.
+        ended: How they ended: by finish reason, or ``refused``; and how often one was ``preempted``.
         rss_mb: Memory of the process.
         blocks_in_use: Blocks that a sequence holds.
         blocks_cached: Blocks kept for prompts to come.
@@ -77,7 +77,8 @@ def endure(backend: Backend, *, context_length: int, requests: int, every: int, 
         for sent in range(every, requests + 1, every):
             _wave(engine, every, source, ended)
             engine.check_integrity()
-            usage = engine.stats().cache
+            stats = engine.stats()
+            usage, ended["preempted"] = stats.cache, stats.preemptions
             samples.append(
                 Sample(sent, dict(ended), memory_mb("VmRSS"), usage.full.in_use, usage.full.cached)
             )
@@ -93,23 +94,23 @@ def _wave(engine: EngineCore, count: int, source: random.Random, ended: Counter[
 
     cancel_at: dict[int, int] = {}
     for _ in range(count):
-        prompt = prompt_ids(source.randint(8, 160), 40000, seed=source.randrange(64))
+        prompt = prompt_ids(source.randint(8, 100), 40000, seed=source.randrange(64))
         fate = source.random()
         if fate < 0.1:
             prompt[source.randrange(len(prompt))] = _POISON
         elif fate < 0.15:
             prompt[0] = -1
         elif fate < 0.2:
-            prompt *= 40
+            prompt *= 33
         try:
             number = engine.submit(
-                EngineRequest(prompt, max_new_tokens=source.randint(1, 32), ignore_eos=True)
+                EngineRequest(prompt, max_new_tokens=source.randint(1, 24), ignore_eos=True)
             )
         except (ContextLengthError, TokenIdError):
             ended["refused"] += 1
         else:
             if fate > 0.8:
-                cancel_at[number] = source.randrange(60)
+                cancel_at[number] = source.randrange(40)
     steps = 0
     while engine.has_work:
         for number in [n for n, step in cancel_at.items() if step <= steps]:

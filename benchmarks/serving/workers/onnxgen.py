@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from onnxgen.backends.base import Backend, KVCache, Step, StepOutput
     from onnxgen.engine.core import EngineCore
 
+_LARGEST_BLOCK = 256  # a cache holds whole blocks, of no more positions than this
+
 
 class TimedBackend:
     """A backend, and how long its last step took."""
@@ -49,32 +51,32 @@ class Onnxgen:
         self.backend = TimedBackend(
             load_backend(spec.decoder, RuntimeConfig(backend=backend, threads=threads))
         )
-        self._engine: EngineCore | None = None
+        self.engine: EngineCore | None = None
 
     def open(self, setup: Setup) -> EngineServer:
         from onnxgen.engine.config import EngineConfig
         from onnxgen.engine.core import EngineCore
         from onnxgen.scheduler.config import SchedulerConfig
 
-        if self._engine is not None:
-            self._engine.close()
+        if self.engine is not None:
+            self.engine.close()
         scheduling = SchedulerConfig(
             max_seqs=setup.max_seqs, max_step_tokens=setup.step_tokens, chunk_tokens=setup.step_tokens
         )
         config = EngineConfig(
             scheduling,
             max_seq_tokens=setup.max_tokens,
-            cache_tokens=setup.max_seqs * setup.max_tokens,
+            cache_tokens=setup.max_seqs * (setup.max_tokens + -setup.max_tokens % _LARGEST_BLOCK),
             prefix_reuse=setup.prefix_reuse is not False,
         )
-        self._engine = EngineCore(self.backend, config, eos_ids=(), context_length=self.context_length)
-        return EngineServer(self._engine, self.backend)
+        self.engine = EngineCore(self.backend, config, eos_ids=(), context_length=self.context_length)
+        return EngineServer(self.engine, self.backend)
 
     def endure(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """A long life with cancelled, refused and failing requests; see `endure`."""
-        if self._engine is not None:
-            self._engine.close()
-            self._engine = None
+        if self.engine is not None:
+            self.engine.close()
+            self.engine = None
         samples = endure(
             self.backend,
             context_length=self.context_length,

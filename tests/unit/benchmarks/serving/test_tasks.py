@@ -31,9 +31,7 @@ def test_what_is_said_of_a_list_are_its_totals():
 
 
 def test_equal_answers_are_counted(worker):
-    found = TASKS["prefix.turns"].run(worker)
-    assert found["same"] == 100
-    assert found["gain"] == pytest.approx(found["cold_ms"] / found["later_ms"])
+    assert TASKS["prefix.without"].run(worker)["same"] == 100
 
 
 def test_computed_tokens_are_what_was_not_cached(worker):

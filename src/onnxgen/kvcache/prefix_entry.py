@@ -26,7 +26,6 @@ class Entry:
         block: The block, or ``NO_BLOCK`` while its content is in a tier.
         window_block: Likewise of layers that see a window; ``NO_BLOCK`` where it was given back.
         indexed: Whether lookups find it.
-        stored: Where a tier keeps the content: for whoever moves it there and back, the index does not look.
         held: Somebody besides the index holds the block.
         window_held: Somebody besides the index holds the window's block.
         busy_children: Children that are busy: held, or with busy children.
@@ -47,7 +46,6 @@ class Entry:
         "parent",
         "resident_children",
         "start",
-        "stored",
         "used",
         "window_block",
         "window_held",
@@ -58,7 +56,6 @@ class Entry:
         self.key, self.content = key, b""
         self.extra: Extra = None
         self.start = 0
-        self.stored: int | None = None
         self.block = self.window_block = NO_BLOCK
         self.indexed = self.held = self.window_held = False
         self.busy_children = self.resident_children = self.used = 0

@@ -1,0 +1,98 @@
+"""An engine on a model folder, made here or in another process."""
+
+import pytest
+
+from checkpoints import CHECKPOINTS, prompt_ids, write_checkpoint
+from folder_runner import FolderRunner
+from heard_events import Heard
+from onnxgen.builder import BuildOptions, build
+from onnxgen.engine.client import ModelRecipe, in_process, in_subprocess
+from onnxgen.engine.config import EngineConfig
+from onnxgen.engine.request import EngineRequest
+from onnxgen.errors import BackendError, ContextLengthError, ModelNotFoundError
+from onnxgen.foundations.runtime_config import RuntimeConfig
+
+NEW = 9
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("recipe")
+    checkpoint = write_checkpoint(CHECKPOINTS["llama"], folder / "checkpoint")
+    build(checkpoint, folder / "model", options=BuildOptions(precision="fp32"))
+    return folder / "model"
+
+
+@pytest.fixture(scope="module")
+def prompt():
+    return prompt_ids(CHECKPOINTS["llama"], 21)
+
+
+@pytest.fixture(scope="module")
+def expected(folder, prompt):
+    """Greedy tokens by ONNX Runtime alone."""
+    run = FolderRunner(folder)
+    tokens = [int(run(prompt)[-1].argmax())]
+    while len(tokens) < NEW:
+        tokens.append(int(run(tokens[-1:])[-1].argmax()))
+    return tokens
+
+
+def recipe(folder, **engine):
+    runtime = RuntimeConfig(backend="ort", threads=1, cache_dir=folder.parent / "cache")
+    return ModelRecipe(folder, runtime, EngineConfig(cache_tokens=512, **engine))
+
+
+@pytest.mark.parametrize("make", [in_process, in_subprocess])
+def test_a_folder_is_served_with_its_own_settings(make, folder, prompt, expected):
+    with make(recipe(folder)) as client:
+        client.start()
+        heard = Heard()
+        number = client.submit(EngineRequest(prompt, max_new_tokens=NEW, ignore_eos=True), heard)
+        heard.end(number)
+        assert heard.tokens(number) == expected
+        with pytest.raises(ContextLengthError, match="256"):
+            client.submit(EngineRequest([5] * 256), heard)
+
+
+def test_the_end_of_an_answer_is_the_folders(folder, prompt, expected, monkeypatch):
+    from onnxgen.metadata import load
+
+    spec = load.load_model_spec(folder)
+    object.__setattr__(spec.tokens, "eos", (expected[3],))
+    monkeypatch.setattr(load, "load_model_spec", lambda _: spec)
+    with recipe(folder)() as core:
+        core.submit(EngineRequest(prompt, max_new_tokens=NEW))
+        events = []
+        while core.has_work:
+            events += core.step()
+    assert [e.token_id for e in events] == expected[:4]
+    assert (events[-1].finish_reason, events[-1].is_eos) == ("stop", True)
+
+
+def test_a_cache_that_cannot_be_had_closes_the_backend(folder, monkeypatch):
+    from onnxgen import backends
+
+    closed = []
+    load = backends.load_backend
+
+    def watched(model, config):
+        backend = load(model, config)
+        close = backend.close
+        monkeypatch.setattr(backend, "close", lambda: (closed.append(True), close()))
+        monkeypatch.setattr(backend, "create_cache", _refuses)
+        return backend
+
+    monkeypatch.setattr(backends, "load_backend", watched)
+    with pytest.raises(BackendError, match="no memory"), recipe(folder)():
+        raise AssertionError("it has no cache")
+    assert closed == [True]
+
+
+def test_a_folder_that_does_not_exist_is_told_by_start(tmp_path):
+    with in_process(recipe(tmp_path / "nothing")) as client, pytest.raises(ModelNotFoundError):
+        client.start()
+
+
+def _refuses(**_):
+    raise BackendError("no memory for the cache")

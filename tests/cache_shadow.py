@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
 from onnxgen.kvcache.base import FULL, NO_BLOCK, WINDOW, Copy, PoolShape
+from onnxgen.kvcache.tiers import Piece
 
 SCRIBBLE = -7
 """What a failing step leaves behind."""
@@ -65,3 +67,44 @@ class ShadowCache:
                 assert block != NO_BLOCK, f"position {position} of {len(tokens)} is seen and has no block"
                 held = self.blocks[group][block][position % size : position % size + 1]
                 assert held == [tokens[position]], f"position {position} holds {held}"
+
+
+class ShadowMover:
+    """Moves what the shadow's blocks hold: a `BlockMover` that loses things now and then.
+
+    Args:
+        cache: The shadow.
+        rng: Decides what fails.
+        failures: How often, of all calls.
+    """
+
+    def __init__(self, cache: ShadowCache, rng: random.Random, *, failures: float) -> None:
+        self._cache, self._rng, self._failures = cache, rng, failures
+        self.kept: dict[int, list[list[int]]] = {}
+
+    def save(self, key: int, pieces: Sequence[Piece]) -> int | None:
+        if self._fails():
+            return None
+        contents = [self._cache.blocks[p.group][p.block] for p in pieces]
+        for piece, content in zip(pieces, contents, strict=True):
+            assert len(content) >= piece.num_tokens, "content leaves that was never written"
+            assert not self._cache.shape.exact or len(content) == piece.num_tokens
+        self.kept[key] = [content[: p.num_tokens] for p, content in zip(pieces, contents, strict=True)]
+        return sum(p.num_tokens for p in pieces)
+
+    def to_disk(self, key: int) -> bool:
+        assert key in self.kept
+        return not self._fails()
+
+    def load(self, key: int, pieces: Sequence[Piece]) -> bool:
+        fails = self._fails()
+        for piece, content in zip(pieces, self.kept[key], strict=True):
+            assert len(content) == piece.num_tokens
+            self._cache.blocks[piece.group][piece.block] = [SCRIBBLE] if fails else list(content)
+        return not fails
+
+    def forget(self, key: int) -> None:
+        del self.kept[key]
+
+    def _fails(self) -> bool:
+        return self._rng.random() < self._failures

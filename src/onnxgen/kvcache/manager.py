@@ -6,18 +6,19 @@ Blocks are shared by reference; a writer that is not alone copies first, unless 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from onnxgen.errors import StateError
 from onnxgen.kvcache.base import FULL, NO_BLOCK, WINDOW, Extra, PoolShape, Tokens
 from onnxgen.kvcache.block_pool import BlockPool
+from onnxgen.kvcache.integrity import check_blocks
+from onnxgen.kvcache.prefix_entry import Entry, PrefixHit
 from onnxgen.kvcache.reservation import Reservation
-from onnxgen.kvcache.reuse import Prefix, reusable
-from onnxgen.kvcache.sequence import CachedSequence, Checkpoint
+from onnxgen.kvcache.reuse import Prefix, common_beginning, reusable
+from onnxgen.kvcache.sequence import CachedSequence, Checkpoint, Swapped
 from onnxgen.kvcache.supply import BlockSupply
+from onnxgen.kvcache.tiers import Tiers
 from onnxgen.kvcache.usage import CacheUsage, GroupUsage
-
-_COMPARED_AT_FIRST = 32
 
 
 class CacheManager:
@@ -26,18 +27,28 @@ class CacheManager:
     Args:
         shape: What there is to share out.
         prefix_reuse: Keep what sequences leave behind, for others that begin with the same tokens.
+        tiers: Where swapped sequences go, and prefixes that have to leave the pool; None: nowhere.
         align_reuse: Reuse multiples of so many tokens only.
     """
 
-    def __init__(self, shape: PoolShape, *, prefix_reuse: bool = True, align_reuse: int = 1) -> None:
+    def __init__(
+        self,
+        shape: PoolShape,
+        *,
+        prefix_reuse: bool = True,
+        tiers: Tiers | None = None,
+        align_reuse: int = 1,
+    ) -> None:
         self._shape = shape
         self._prefix_reuse = prefix_reuse
         self._align = align_reuse
-        self._supply = BlockSupply(shape)
+        self._tiers = tiers
+        self._supply = BlockSupply(shape, tiers=tiers)
         self._sequences: dict[int, CachedSequence] = {}
         self._checkpoints: dict[int, Checkpoint] = {}
         self._queried_tokens = 0
         self._hit_tokens = 0
+        self._swapped_out = self._swapped_in = 0
 
     @property
     def shape(self) -> PoolShape:
@@ -59,18 +70,12 @@ class CacheManager:
             StateError: There is an open sequence of that number.
         """
         self._check_new(seq)
-        prefix = self._find(tokens, extra, used=True)
+        prefix = self._take(tokens, extra)
         sequence = CachedSequence(len(self._supply.pools), extra=extra, tokens=tokens)
         sequence.length, sequence.first_seen = prefix.length, prefix.first_seen
-        sequence.tables[FULL] = [entry.block for entry in prefix.entries]
-        if len(sequence.tables) > 1:
-            sequence.tables[WINDOW] = [
-                entry.window_block if number >= prefix.first_seen else NO_BLOCK
-                for number, entry in enumerate(prefix.entries)
-            ]
+        sequence.tables = prefix.tables(len(self._supply.pools))
         sequence.num_published = prefix.length // self._shape.block_size
         sequence.entry = prefix.entries[sequence.num_published - 1] if sequence.num_published else None
-        self._supply.share(sequence.tables)
         if not self._shape.can_copy:
             self._own_tail(sequence)
         self._sequences[seq] = sequence
@@ -80,7 +85,7 @@ class CacheManager:
 
     def would_reuse(self, tokens: Tokens, *, extra: Extra = None) -> int:
         """What `open` would return, without changing anything."""
-        return self._find(tokens, extra, used=False).length
+        return self._reach(self._find(tokens, extra), self._in_reach).length
 
     def coming_prefix(self, tokens: Tokens, *, extra: Extra = None) -> int:
         """The longest beginning shared with what an open sequence will hold once its known tokens are computed.
@@ -91,10 +96,15 @@ class CacheManager:
         longest = 0
         for sequence in self._sequences.values():
             known = sequence.tokens
-            if known is None or sequence.extra != extra or sequence.swapped or not self._prefix_reuse:
+            if (
+                known is None
+                or sequence.extra != extra
+                or sequence.swapped is not None
+                or not self._prefix_reuse
+            ):
                 continue
             if sequence.length < len(known) - 1:
-                common = _common_beginning(tokens, known, limit=len(tokens) - 1)
+                common = common_beginning(tokens, known, limit=len(tokens) - 1)
                 longest = max(longest, self._publishable(common, len(known)))
         return longest if longest and longest > self.would_reuse(tokens, extra=extra) else 0
 
@@ -149,7 +159,7 @@ class CacheManager:
                     for block in table[sequence.first_seen : first_seen]
                 )
             offset = sequence.length % size
-            if offset and num_tokens and not pool.may_write(table[-1], offset):
+            if table and offset and num_tokens and not pool.may_write(table[-1], offset):
                 needed += not (available <= needed and pool.only_index_besides(table[-1]))
             missing += max(0, needed - available)
         return missing
@@ -173,9 +183,11 @@ class CacheManager:
         state is recurrent, where windowed layers' blocks were given back, where blocks cannot be copied.
 
         Raises:
-            StateError: The sequence holds fewer tokens, or takes part in a step.
+            StateError: The sequence holds fewer tokens, is swapped out, or takes part in a step.
         """
         sequence = self._idle_sequence(seq, "rewound")
+        if sequence.swapped is not None:
+            raise StateError(f"sequence {seq} is swapped out: swap it in before rewinding it")
         if not 0 <= length <= sequence.length:
             raise StateError(
                 f"sequence {seq} holds {sequence.length} tokens and cannot be rewound to {length}"
@@ -190,7 +202,7 @@ class CacheManager:
             StateError: There is no such sequence, it takes part in a step, or it is swapped out.
         """
         sequence = self._idle_sequence(seq, "pinned")
-        if sequence.swapped:
+        if sequence.swapped is not None:
             raise StateError(f"sequence {seq} is swapped out: swap it in before taking a checkpoint")
         checkpoint = Checkpoint(seq, self._pin(sequence))
         self._checkpoints[id(checkpoint)] = checkpoint
@@ -229,9 +241,65 @@ class CacheManager:
         sequence = self._idle_sequence(seq, "released")
         if tokens is not None and self._prefix_reuse:
             assert len(tokens) >= sequence.length, f"sequence {seq} has too few tokens"
-            self._supply.publish(sequence, tokens, tail=True)
+            if sequence.swapped is None:
+                self._supply.publish(sequence, tokens, tail=True)
         self._let_go(sequence)
         del self._sequences[seq]
+
+    def swap_out(self, seq: int) -> bool:
+        """Move what a sequence holds to the tiers, so that its blocks are free.
+
+        Returns:
+            False: there are no tiers, or no room in them, or it holds nothing; nothing was changed.
+
+        Raises:
+            StateError: It is not open, takes part in a step, or is swapped out already.
+        """
+        sequence = self._idle_sequence(seq, "swapped out")
+        if sequence.swapped is not None:
+            raise StateError(f"sequence {seq} is swapped out already")
+        if self._tiers is None or not sequence.length:
+            return False
+        key = self._tiers.put(self._supply.pieces(sequence.tables, sequence.length))
+        if key is None:
+            return False
+        self._let_go(sequence)
+        sequence.swapped = Swapped(key, sequence.tables)
+        sequence.tables = [[] for _ in sequence.tables]
+        self._swapped_out += 1
+        return True
+
+    def swap_in(self, seq: int) -> bool:
+        """Bring back what a sequence held. If the tiers have lost it, the sequence holds nothing and can go on.
+
+        Returns:
+            False: there are not enough blocks; nothing was changed.
+
+        Raises:
+            StateError: It is not open, or is not swapped out.
+        """
+        sequence = self._sequence(seq)
+        if sequence.swapped is None or self._tiers is None:
+            raise StateError(f"sequence {seq} is not swapped out")
+        tables = self._supply.take_like(sequence.swapped.tables)
+        if tables is None:
+            return False
+        pieces = self._supply.pieces(tables, sequence.length)
+        loaded = self._tiers.take(sequence.swapped.key, pieces)
+        sequence.swapped = None
+        sequence.entry, sequence.num_published = None, 0
+        sequence.tables = tables
+        if loaded:
+            for piece in pieces:
+                self._supply.pools[piece.group].filled[piece.block] = piece.num_tokens
+        else:
+            self._cut(sequence, 0)
+        self._swapped_in += 1
+        return True
+
+    def is_swapped(self, seq: int) -> bool:
+        """Whether what a sequence holds is in the tiers."""
+        return self._sequence(seq).swapped is not None
 
     def forget_prefixes(self) -> None:
         """Empty the prefix cache. What open sequences hold stays."""
@@ -250,7 +318,7 @@ class CacheManager:
             full=groups[FULL],
             window=groups[WINDOW] if len(groups) > 1 else None,
             sequences=len(self._sequences),
-            swapped=sum(s.swapped for s in self._sequences.values()),
+            swapped=sum(s.swapped is not None for s in self._sequences.values()),
             checkpoints=len(self._checkpoints),
             queried_tokens=self._queried_tokens,
             hit_tokens=self._hit_tokens,
@@ -259,8 +327,9 @@ class CacheManager:
             reclaimed=supply.num_reclaimed,
             failures=supply.num_failures,
             collisions=supply.index.collisions,
-            swapped_out=0,
-            swapped_in=0,
+            swapped_out=self._swapped_out,
+            swapped_in=self._swapped_in,
+            tiers=None if self._tiers is None else self._tiers.usage(),
         )
 
     def _sequence(self, seq: int) -> CachedSequence:
@@ -281,13 +350,27 @@ class CacheManager:
         if seq in self._sequences:
             raise StateError(f"sequence {seq} is open already: release it first, or choose another number")
 
-    def _find(self, tokens: Tokens, extra: Extra, *, used: bool) -> Prefix:
+    def _find(self, tokens: Tokens, extra: Extra) -> PrefixHit:
         if not self._prefix_reuse or len(tokens) < 2:
-            return Prefix()
-        hit = self._supply.index.find(tokens, extra=extra, limit=len(tokens) - 1)
-        prefix = reusable(hit, self._shape, align=self._align)
-        if used:
-            self._supply.index.touch(hit)
+            return PrefixHit()
+        return self._supply.index.find(tokens, extra=extra, limit=len(tokens) - 1)
+
+    def _reach(self, hit: PrefixHit, in_reach: Callable[[Entry, int], bool]) -> Prefix:
+        return reusable(hit, self._shape, align=self._align, in_reach=in_reach)
+
+    def _in_reach(self, entry: Entry, group: int) -> bool:
+        spill = self._supply.spill
+        return _in_pool(entry, group) or (spill is not None and spill.keeps(entry, group=group))
+
+    def _take(self, tokens: Tokens, extra: Extra) -> Prefix:
+        """Find a prefix, and hold its blocks."""
+        hit = self._find(tokens, extra)
+        self._supply.index.touch(hit)
+        prefix = self._reach(hit, self._in_reach)
+        if not all(entry.resident for entry in prefix.entries):
+            self._supply.bring_back(prefix)
+            prefix = self._reach(hit, _in_pool)
+        self._supply.share(prefix.tables(len(self._supply.pools)))
         return prefix
 
     def _publish(self, sequence: CachedSequence, tokens: Tokens, num_tokens: int) -> None:
@@ -313,7 +396,7 @@ class CacheManager:
 
     def _pin(self, sequence: CachedSequence) -> CachedSequence:
         """The same content once more, as far as the backend lets two share it."""
-        if sequence.swapped:
+        if sequence.swapped is not None:
             return CachedSequence(len(self._supply.pools), extra=sequence.extra)
         other = sequence.same_tables()
         self._supply.share(other.tables)
@@ -355,6 +438,9 @@ class CacheManager:
 
     def _let_go(self, sequence: CachedSequence) -> None:
         self._supply.release(sequence.tables)
+        if sequence.swapped is not None and self._tiers is not None:
+            self._tiers.discard(sequence.swapped.key)
+            sequence.swapped = None
 
     @property
     def _window_span(self) -> int:
@@ -367,38 +453,12 @@ class CacheManager:
         Raises:
             AssertionError: With the whole sum.
         """
-        size, index = self._shape.block_size, self._supply.index
-        index.check_integrity()
-        holding = [*self._sequences.values(), *(c.pinned for c in self._checkpoints.values())]
-        for group, pool in enumerate(self._supply.pools):
-            holders, relied = [0] * pool.num_blocks, [0] * pool.num_blocks
-            cached: set[int] = set()
-            for block in range(pool.num_blocks):
-                entry = index.entry_of(block, group=group)
-                if entry is not None:
-                    cached.add(block)
-                    holders[block] += 1
-                    relied[block] = entry.num_tokens
-            for sequence in holding:
-                _count_holder(sequence, group, size, holders, relied)
-            pool.check_integrity(holders, relied, cached, name=("full", "window")[group])
+        held = [*self._sequences.values(), *(c.pinned for c in self._checkpoints.values())]
+        check_blocks(self._supply, held)
 
 
-def _count_holder(
-    sequence: CachedSequence, group: int, size: int, holders: list[int], relied: list[int]
-) -> None:
-    table = sequence.tables[group]
-    assert len(table) == -(-sequence.length // size) or sequence.swapped, (
-        f"a sequence of {sequence.length} tokens has {len(table)} blocks of {size}"
-    )
-    for number, block in enumerate(table):
-        assert (block == NO_BLOCK) == (group == WINDOW and number < sequence.first_seen)
-        if block != NO_BLOCK:
-            holders[block] += 1
-            relied[block] = max(relied[block], min(size, sequence.length - number * size))
-    growth = sequence.growth
-    for block in growth.fresh[group] if growth is not None and growth.fresh else ():
-        holders[block] += 1
+def _in_pool(entry: Entry, group: int) -> bool:
+    return entry.resident and (group == FULL or entry.window_block != NO_BLOCK)
 
 
 def _group_usage(pool: BlockPool, block_bytes: int) -> GroupUsage:
@@ -411,16 +471,3 @@ def _group_usage(pool: BlockPool, block_bytes: int) -> GroupUsage:
         allocated=pool.num_allocated,
         freed=pool.num_freed,
     )
-
-
-def _common_beginning(a: Tokens, b: Tokens, *, limit: int) -> int:
-    """How many tokens two sequences have in common from the start, ``limit`` at most."""
-    same, end, step = 0, max(0, min(limit, len(a), len(b))), _COMPARED_AT_FIRST
-    while same < end:
-        upto = min(same + step, end)
-        if list(a[same:upto]) == list(b[same:upto]):
-            same, step = upto, 2 * step
-        else:
-            end = upto if upto - same > 1 else same
-            step = (upto - same) // 2
-    return same

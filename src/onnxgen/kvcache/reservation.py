@@ -52,9 +52,11 @@ class Reservation:
         growth = self._growths.get(seq)
         if growth is None:
             sequence = self._lookup(seq)
-            if sequence.growth is not None or sequence.swapped:
+            if sequence.growth is not None or sequence.swapped is not None:
                 reason = (
-                    "is swapped out: swap it in first" if sequence.swapped else "takes part in another step"
+                    "takes part in another step"
+                    if sequence.swapped is None
+                    else "is swapped out: swap it in first"
                 )
                 raise StateError(f"sequence {seq} cannot be extended: it {reason}")
             growth = Growth(sequence)

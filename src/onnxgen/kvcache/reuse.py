@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from onnxgen.kvcache.base import NO_BLOCK, PoolShape
+from onnxgen.kvcache.base import FULL, NO_BLOCK, WINDOW, PoolShape, Tokens
 from onnxgen.kvcache.prefix_entry import Entry, PrefixHit
+
+_COMPARED_AT_FIRST = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +26,45 @@ class Prefix:
     entries: tuple[Entry, ...] = ()
     first_seen: int = 0
 
+    def tables(self, num_groups: int) -> list[list[int]]:
+        """The blocks that hold it, for each group."""
+        full = [entry.block for entry in self.entries]
+        window = [
+            entry.window_block if number >= self.first_seen else NO_BLOCK
+            for number, entry in enumerate(self.entries)
+        ]
+        return [full, window][:num_groups]
 
-def reusable(hit: PrefixHit, shape: PoolShape, *, align: int) -> Prefix:
+
+def entry_tables(entry: Entry, num_groups: int, *, with_window: bool) -> list[list[int]]:
+    """The blocks of an entry in the pool, for each group."""
+    window = [entry.window_block] if with_window and entry.window_block != NO_BLOCK else []
+    return [[entry.block], window][:num_groups]
+
+
+def reusable(
+    hit: PrefixHit, shape: PoolShape, *, align: int, in_reach: Callable[[Entry, int], bool]
+) -> Prefix:
     """The longest beginning of a hit that a backend can go on from.
 
-    It is a multiple of ``align`` long. Its content is in the pool. Of windowed layers, all that the next token sees
-    is there. A part of a block is used where the backend can copy it, or where its only holder, the index, gives
-    it away. A recurrent state is used whole.
+    It is a multiple of ``align`` long. Its content is ``in_reach``, by entry and group; of windowed layers, what the
+    next token sees. A part of a block is used where the backend can copy it, or where its only holder, the index,
+    gives it away. A recurrent state is used whole.
     """
     size = shape.block_size
     entries = hit.entries if hit.tail is None else (*hit.entries, hit.tail)
-    length = min([hit.num_tokens, *(number * size for number, e in enumerate(entries) if not e.resident)])
+    length = min(
+        [hit.num_tokens, *(number * size for number, e in enumerate(entries) if not in_reach(e, FULL))]
+    )
     while length:
         length = _allowed(length, hit, shape, align=align)
         first_seen = _first_seen(length, shape)
-        holes = [n for n in range(first_seen, -(-length // size)) if entries[n].window_block == NO_BLOCK]
-        if shape.window is None or not holes:
+        holes = (
+            []
+            if shape.window is None
+            else [n for n in range(first_seen, -(-length // size)) if not in_reach(entries[n], WINDOW)]
+        )
+        if not holes:
             return Prefix(length, entries[: -(-length // size)], first_seen)
         length = holes[-1] * size
     return Prefix()
@@ -57,3 +83,16 @@ def _allowed(length: int, hit: PrefixHit, shape: PoolShape, *, align: int) -> in
 
 def _first_seen(length: int, shape: PoolShape) -> int:
     return 0 if shape.window is None else max(0, length + 1 - shape.window) // shape.block_size
+
+
+def common_beginning(a: Tokens, b: Tokens, *, limit: int) -> int:
+    """How many tokens two sequences have in common from the start, ``limit`` at most."""
+    same, end, step = 0, max(0, min(limit, len(a), len(b))), _COMPARED_AT_FIRST
+    while same < end:
+        upto = min(same + step, end)
+        if list(a[same:upto]) == list(b[same:upto]):
+            same, step = upto, 2 * step
+        else:
+            end = upto if upto - same > 1 else same
+            step = (upto - same) // 2
+    return same

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from onnxgen.kvcache.base import Copy, Extra, Tokens
@@ -29,7 +30,7 @@ class CachedSequence:
         num_published: Full blocks published.
         first_seen: Block number from which the windowed group's table has blocks.
         growth: What a step adds that is being planned or is running; None: there is no such step.
-        swapped: Its content is in the tiers, and it has no blocks.
+        swapped: Where its content is while it has no blocks; None: it is in the pool.
     """
 
     __slots__ = (
@@ -53,7 +54,7 @@ class CachedSequence:
         self.num_published = 0
         self.first_seen = 0
         self.growth: Growth | None = None
-        self.swapped = False
+        self.swapped: Swapped | None = None
 
     def same_tables(self) -> CachedSequence:
         """Another sequence with the same blocks; whoever calls it takes the references."""
@@ -67,6 +68,19 @@ class CachedSequence:
         self.tables = [list(table) for table in other.tables]
         self.entry, self.num_published = other.entry, other.num_published
         self.first_seen = other.first_seen
+
+
+@dataclass(frozen=True, slots=True)
+class Swapped:
+    """Content of a sequence in the tiers.
+
+    Attributes:
+        key: Its name there.
+        tables: As they were, to say how many blocks it takes and which were given back.
+    """
+
+    key: int
+    tables: list[list[int]]
 
 
 class Growth:

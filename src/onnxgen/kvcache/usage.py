@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from onnxgen.kvcache.tiers import TierUsage
+
 
 @dataclass(frozen=True, slots=True)
 class GroupUsage:
@@ -52,6 +54,7 @@ class CacheUsage:
         collisions: How often a prefix key was found that belongs to other tokens.
         swapped_out: Sequences swapped out so far.
         swapped_in: Sequences swapped in so far.
+        tiers: What lies outside the pool; None without tiers.
     """
 
     full: GroupUsage
@@ -68,3 +71,4 @@ class CacheUsage:
     collisions: int
     swapped_out: int
     swapped_in: int
+    tiers: TierUsage | None

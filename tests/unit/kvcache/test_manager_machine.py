@@ -10,12 +10,13 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from cache_shadow import ShadowCache
+from cache_shadow import ShadowCache, ShadowMover
 from onnxgen.errors import StateError
 from onnxgen.kvcache.base import PoolShape
 from onnxgen.kvcache.manager import CacheManager
 from onnxgen.kvcache.reservation import Reservation
 from onnxgen.kvcache.sequence import Checkpoint
+from onnxgen.kvcache.tiers import Tiers
 
 SEQS = st.integers(0, 5)
 PICK = st.integers(0, 1_000_000)
@@ -33,8 +34,14 @@ class CacheMachine(RuleBasedStateMachine):
         self.pool = self.shape(rng)
         self.align = rng.choice([1, 1, 1, 2, 3, 4])
         self.reuse = rng.random() < 0.9
-        self.cache = CacheManager(self.pool, prefix_reuse=self.reuse, align_reuse=self.align)
         self.shadow = ShadowCache(self.pool)
+        self.mover: ShadowMover | None = None
+        tiers = None
+        if rng.random() < 0.6:
+            self.mover = ShadowMover(self.shadow, rng, failures=rng.choice([0, 0, 0.2]))
+            host, disk = rng.randint(0, 60), rng.choice([0, rng.randint(0, 60)])
+            tiers = Tiers(self.mover, host_bytes=host, disk_bytes=disk)
+        self.cache = CacheManager(self.pool, prefix_reuse=self.reuse, tiers=tiers, align_reuse=self.align)
         self.tokens: dict[int, list[int]] = {}
         self.extras: dict[int, str | None] = {}
         self.reservation: Reservation | None = None
@@ -66,7 +73,8 @@ class CacheMachine(RuleBasedStateMachine):
         coming = self.cache.coming_prefix(tokens, extra=extra)
         assert coming == 0 or promised < coming < len(tokens)
         reused = self.cache.open(seq, tokens, extra=extra)
-        assert reused == promised == self.cache.length(seq)
+        assert reused == self.cache.length(seq)
+        assert reused == promised or (self.mover is not None and reused < promised)
         assert reused < len(tokens)
         assert reused % self.align == 0
         self.tokens[seq], self.extras[seq] = tokens, extra
@@ -77,6 +85,10 @@ class CacheMachine(RuleBasedStateMachine):
             self.reservation = self.cache.begin_step()
         if seq not in self.tokens:
             with pytest.raises(StateError, match="not open"):
+                self.reservation.extend(seq, wanted)
+            return
+        if self.cache.is_swapped(seq):
+            with pytest.raises(StateError, match="swap it in first"):
                 self.reservation.extend(seq, wanted)
             return
         before = self.tables(self.cache, seq)
@@ -154,7 +166,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.cache.fork(parent, child)
         length = self.cache.length(child)
         assert length <= self.cache.length(parent)
-        assert length == self.cache.length(parent) or not self.pool.can_copy
+        assert length == self.cache.length(parent) or not self.pool.can_copy or self.cache.is_swapped(parent)
         self.tokens[child] = self.tokens[parent][: self.cache.length(parent) + pick % 3]
         self.extras[child] = self.extras[parent]
 
@@ -166,6 +178,10 @@ class CacheMachine(RuleBasedStateMachine):
         asked = max(0, length - cut)
         if seq in self.pending:
             with pytest.raises(StateError, match="takes part in a step"):
+                self.cache.rewind(seq, asked)
+            return
+        if self.cache.is_swapped(seq):
+            with pytest.raises(StateError, match="swap it in before"):
                 self.cache.rewind(seq, asked)
             return
         with pytest.raises(StateError, match="cannot be rewound"):
@@ -182,6 +198,10 @@ class CacheMachine(RuleBasedStateMachine):
         seq = sorted(self.tokens)[pick % len(self.tokens)]
         if seq in self.pending:
             with pytest.raises(StateError, match="takes part in a step"):
+                self.cache.checkpoint(seq)
+            return
+        if self.cache.is_swapped(seq):
+            with pytest.raises(StateError, match="swap it in before"):
                 self.cache.checkpoint(seq)
             return
         checkpoint = self.cache.checkpoint(seq)
@@ -211,6 +231,34 @@ class CacheMachine(RuleBasedStateMachine):
         self.cache.drop(checkpoint)
         with pytest.raises(StateError, match="dropped"):
             self.cache.restore(checkpoint)
+
+    @precondition(lambda self: self.tokens)
+    @rule(pick=PICK)
+    def swap(self, pick: int) -> None:
+        seq = sorted(self.tokens)[pick % len(self.tokens)]
+        length, before = self.cache.length(seq), self.cache.usage()
+        if seq in self.pending:
+            with pytest.raises(StateError, match="takes part in a step"):
+                self.cache.swap_out(seq)
+        elif not self.cache.is_swapped(seq):
+            with pytest.raises(StateError, match="is not swapped out"):
+                self.cache.swap_in(seq)
+            left = self.cache.swap_out(seq)
+            assert self.cache.is_swapped(seq) == left
+            assert not (left and self.cache.blocks(seq))
+            assert self.cache.length(seq) == length
+            assert self.cache.usage().swapped_out == before.swapped_out + left
+        else:
+            with pytest.raises(StateError, match="is swapped out already"):
+                self.cache.swap_out(seq)
+            missing = self.cache.missing_blocks(0, seq=seq)
+            if self.cache.swap_in(seq):
+                assert self.cache.length(seq) in (0, length)
+                assert self.cache.length(seq) == length or self.cache.usage().tiers.failures
+                assert not missing or self.pool.window is not None
+            else:
+                assert self.cache.is_swapped(seq)
+                assert missing or self.pool.window is not None
 
     @precondition(lambda self: self.tokens)
     @rule(pick=PICK, keep=st.integers(0, 3))
@@ -256,6 +304,8 @@ class CacheMachine(RuleBasedStateMachine):
         if not hasattr(self, "cache"):
             return
         for seq, tokens in self.tokens.items():
+            if self.cache.is_swapped(seq):
+                continue
             self.shadow.check(self.tables(self.cache, seq), tokens[: self.cache.length(seq)])
         for checkpoint, tokens in self.checkpoints:
             self.shadow.check(checkpoint.pinned.tables, tokens)
@@ -277,6 +327,7 @@ class CacheMachine(RuleBasedStateMachine):
         usage = self.cache.usage()
         assert usage.full.free == usage.full.total == self.pool.num_blocks
         assert usage.window is None or usage.window.free == self.pool.window_blocks
+        assert self.mover is None or not self.mover.kept
 
 
 class SlotMachine(CacheMachine):
@@ -359,6 +410,7 @@ def run_campaign(kind: type[CacheMachine], seed: int, *, num_operations: int) ->
         ),
         (1, lambda: machine.restore(pick()), lambda: bool(machine.checkpoints)),
         (1, lambda: machine.drop(pick()), lambda: bool(machine.checkpoints)),
+        (2, lambda: machine.swap(pick()), lambda: bool(machine.tokens)),
         (3, lambda: machine.release(pick(), rng.randint(0, 3)), lambda: bool(machine.tokens)),
         (1, lambda: machine.forget(pick()), lambda: rng.random() < 0.1),
     ]

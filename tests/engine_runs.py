@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 from collections import Counter
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from onnxgen.backends.base import KVCache, Step, StepOutput
 from onnxgen.backends.fake import FakeBackend
 from onnxgen.conformance.engine_trace import TraceReport, check_trace
 from onnxgen.engine.config import EngineConfig
@@ -91,6 +93,18 @@ class FailsOn:
         return f"FailsOn{self.pair}"
 
 
+class Interruptible(FakeBackend):
+    """Interrupts the caller, as Ctrl-C does, at the end of steps of these numbers."""
+
+    interrupt_steps: Sequence[int] = ()
+
+    def execute(self, step: Step, cache: KVCache) -> StepOutput:
+        output = super().execute(step, cache)
+        if self.num_steps - 1 in self.interrupt_steps:
+            raise KeyboardInterrupt
+        return output
+
+
 class Clock:
     """Time that goes on when told to."""
 
@@ -150,14 +164,16 @@ class RandomRun:
             self.budgets["max_step_tokens"] = least
         self.num_requests = self.rng.randint(4, 20)
         self.beginnings = [self._tokens(self.rng.randint(1, 24)) for _ in range(3)]
-        self.backend = FakeBackend(VOCAB, max_context=MAX_CONTEXT, eos_token_id=EOS, **self.backend_options)
+        self.backend = Interruptible(VOCAB, max_context=MAX_CONTEXT, eos_token_id=EOS, **self.backend_options)
         self.trace = folder / "trace.jsonl"
         self.core = EngineCore(
             self.backend,
             EngineConfig(scheduler=SchedulerConfig(**self.budgets), trace=self.trace, **self.config_options),
             eos_ids=[EOS],
+            rope_switch_length=self.rng.choice([None, None, self.rng.randint(2, MAX_CONTEXT)]),
             clock=self.clock,
         )
+        self.backend.interrupt_steps = self.rng.choice([(), (), self.rng.sample(range(100), 5)])
         self.open: set[tuple[int, int]] = set()
         self.preemptions = {self.budgets["preemption"]}
 
@@ -173,7 +189,8 @@ class RandomRun:
                 submitted += 1
                 limit += self._submit()
             self._disturb()
-            self._tell(self.core.step())
+            with contextlib.suppress(KeyboardInterrupt):
+                self._tell(self.core.step())
             self.core.check_integrity()
             self.outcome.num_steps += 1
             assert self.outcome.num_steps < 200 + 20 * limit, f"no end in sight: {self.describe()}"

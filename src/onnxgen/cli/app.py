@@ -6,6 +6,7 @@ import typer
 
 from onnxgen.cli.commands.bench import bench
 from onnxgen.cli.commands.build import build
+from onnxgen.cli.commands.check_trace import check_trace
 from onnxgen.cli.commands.doctor import doctor
 from onnxgen.cli.commands.generate import generate
 from onnxgen.cli.commands.infer import infer
@@ -57,6 +58,7 @@ app.command("list")(list_models)
 app.command("show")(show)
 app.command("infer")(infer)
 app.command("bench")(bench)
+app.command("check-trace")(check_trace)
 app.command("rm")(remove)
 app.command("doctor")(doctor)
 app.command("version")(version)

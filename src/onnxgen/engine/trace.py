@@ -49,6 +49,25 @@ class BlockCopied(Protocol):
         ...
 
 
+class BlockPart(Protocol):
+    """The first positions of a block, as the tiers describe them."""
+
+    @property
+    def block(self) -> int:
+        """The block."""
+        ...
+
+    @property
+    def num_tokens(self) -> int:
+        """How many of its first positions."""
+        ...
+
+    @property
+    def group(self) -> int:
+        """Of which group of blocks."""
+        ...
+
+
 class EngineTrace:
     """Writes events to a file. An engine that is not traced has None in its place.
 
@@ -201,13 +220,17 @@ class EngineTrace:
             "restart", seq=seq, cached=cached, blocks=[*blocks], window=[*window_blocks], extra=_text(extra)
         )
 
-    def swap_out(self, key: int, block: int, num_tokens: int, group: int = 0) -> None:
-        """The first positions of a block were saved outside of the pool as ``key``."""
-        self._write("swap_out", key=key, block=block, num_tokens=num_tokens, group=group)
+    def swap_out(self, key: int, pieces: Iterable[BlockPart]) -> None:
+        """What these blocks hold was saved outside of the pool under a key."""
+        self._write("swap_out", key=key, pieces=_pieces(pieces))
 
-    def swap_in(self, key: int, block: int, num_tokens: int, group: int = 0) -> None:
-        """What was saved as ``key`` is in a block of the pool again."""
-        self._write("swap_in", key=key, block=block, num_tokens=num_tokens, group=group)
+    def swap_in(self, key: int, pieces: Iterable[BlockPart]) -> None:
+        """What was saved under a key is in these blocks of the pool now."""
+        self._write("swap_in", key=key, pieces=_pieces(pieces))
+
+    def swap_lost(self, key: int, pieces: Iterable[BlockPart]) -> None:
+        """What was saved under a key could not be read back: these blocks hold anything."""
+        self._write("swap_lost", key=key, pieces=_pieces(pieces))
 
     def finish(self, request: int, index: int, reason: str) -> None:
         """The last event of a sample was reported."""
@@ -248,3 +271,7 @@ def _ints(ids: Iterable[int]) -> list[int]:
 
 def _text(extra: Hashable) -> str | None:
     return None if extra is None else repr(extra)
+
+
+def _pieces(pieces: Iterable[BlockPart]) -> list[list[int]]:
+    return [[piece.block, piece.num_tokens, piece.group] for piece in pieces]

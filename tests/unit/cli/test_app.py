@@ -14,7 +14,19 @@ from onnxgen.errors import (
     OptionError,
 )
 
-COMMANDS = ["run", "generate", "pull", "build", "list", "show", "bench", "rm", "doctor", "version"]
+COMMANDS = [
+    "run",
+    "generate",
+    "pull",
+    "build",
+    "list",
+    "show",
+    "bench",
+    "check-trace",
+    "rm",
+    "doctor",
+    "version",
+]
 
 
 def test_without_arguments_help_is_shown(onnxgen):

@@ -16,7 +16,7 @@ VERSION = 1
 STARVED_STEPS = 16
 """A running answer may miss this many steps in a row that compute prompts."""
 
-# kinds of values: a number, numbers, pairs or quadruples of numbers, parts of a step
+# kinds of values: a number, numbers, pairs, triples or quadruples of numbers, parts of a step
 _FIELDS: dict[str, dict[str, str]] = {
     "open": {
         "version": "int",
@@ -54,8 +54,9 @@ _FIELDS: dict[str, dict[str, str]] = {
     "rollback": {"seq": "int"},
     "sample": {"tokens": "pairs"},
     "preempt": {"seq": "int", "mode": "str"},
-    "swap_out": {"key": "int", "block": "int", "num_tokens": "int", "group": "int"},
-    "swap_in": {"key": "int", "block": "int", "num_tokens": "int", "group": "int"},
+    "swap_out": {"key": "int", "pieces": "triples"},
+    "swap_in": {"key": "int", "pieces": "triples"},
+    "swap_lost": {"key": "int", "pieces": "triples"},
     "finish": {"request": "int", "index": "int", "reason": "str"},
     "release": {"seq": "int"},
     "usage": {"used": "int", "cached": "int", "free": "int"},
@@ -161,6 +162,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "str?": lambda v: v is None or type(v) is str,
     "ints": _is_ints,
     "pairs": lambda v: _are_ints(v, 2),
+    "triples": lambda v: _are_ints(v, 3),
     "quadruples": lambda v: _are_ints(v, 4),
     "parts": lambda v: type(v) is list and all(map(_is_part, v)),
 }  # fmt: skip

@@ -51,6 +51,7 @@ class Replay:
             "rollback": steps.rollback,
             "swap_out": tiers.swap_out,
             "swap_in": tiers.swap_in,
+            "swap_lost": tiers.swap_lost,
         }
 
     @property

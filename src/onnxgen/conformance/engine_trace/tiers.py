@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnxgen.conformance.engine_trace.model import Fields, World
-from onnxgen.conformance.engine_trace.pool import ANYTHING
+from onnxgen.conformance.engine_trace.pool import ANYTHING, NEVER_WRITTEN
 
 
 class Tiers:
@@ -11,29 +11,37 @@ class Tiers:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._saved: dict[int, list[int]] = {}
+        self._saved: dict[int, list[list[int]]] = {}
         self._loaded_under: dict[int, int] = {}
 
     def swap_out(self, f: Fields) -> None:
-        """The first positions of a block are saved."""
+        """What some blocks hold is saved."""
         if self._in_range(f):
-            self._saved[f["key"]] = self._world.pools[f["group"]].content(f["block"])[: f["num_tokens"]]
+            pools = self._world.pools
+            self._saved[f["key"]] = [pools[group].content(block)[:n] for block, n, group in f["pieces"]]
 
     def swap_in(self, f: Fields) -> None:
-        """What was saved is in a block again."""
-        if not self._in_range(f):
-            return
-        saved, wanted = self._saved.get(f["key"], []), f["num_tokens"]
-        if len(saved) < wanted:
-            return self._world.note(
-                "content", f"{wanted} positions come back as {f['key']}; saved: {len(saved)}"
-            )
-        pool = self._world.pools[f["group"]]
-        pool.replace(
-            f["block"], saved[:wanted] + [0 if pool.exact else ANYTHING] * (pool.block_size - wanted)
-        )
-        for seq in pool.holders(f["block"]):
-            self._loaded_under[seq] = self._world.line
+        """What was saved is in some blocks again."""
+        saved = self._saved.pop(f["key"], [])
+        if [len(content) for content in saved] != [n for _, n, _ in f["pieces"]]:
+            found = f"{[n for _, n, _ in f['pieces']]} positions come back as {f['key']}"
+            self._world.note("content", f"{found}; saved: {[len(content) for content in saved]}")
+        elif self._in_range(f):
+            self._fill(f, saved)
+
+    def swap_lost(self, f: Fields) -> None:
+        """What was saved could not be read back."""
+        self._saved.pop(f["key"], None)
+        if self._in_range(f):
+            self._fill(f, [[ANYTHING] * n for _, n, _ in f["pieces"]])
+
+    def _fill(self, f: Fields, contents: list[list[int]]) -> None:
+        for (block, num_tokens, group), content in zip(f["pieces"], contents, strict=True):
+            pool = self._world.pools[group]
+            rest = [NEVER_WRITTEN if pool.exact else ANYTHING] * (pool.block_size - num_tokens)
+            pool.replace(block, content + rest)
+            for seq in pool.holders(block):
+                self._loaded_under[seq] = self._world.line
 
     def check_loaded(self) -> None:
         """Nobody who still runs held a block that something came back to.
@@ -50,10 +58,9 @@ class Tiers:
         self._loaded_under.clear()
 
     def _in_range(self, f: Fields) -> bool:
-        good = f["group"] in (0, 1) and 0 <= f["block"] < self._world.pools[f["group"]].num_blocks
-        if not good or not 0 < f["num_tokens"] <= self._world.pools[f["group"]].block_size:
-            self._world.note(
-                "range", f"{f['num_tokens']} positions of block {f['block']} of group {f['group']}"
-            )
-            return False
+        for block, num_tokens, group in f["pieces"]:
+            pool = self._world.pools[group] if group in (0, 1) else None
+            if pool is None or not 0 <= block < pool.num_blocks or not 0 < num_tokens <= pool.block_size:
+                self._world.note("range", f"{num_tokens} positions of block {block} of group {group} move")
+                return False
         return True

@@ -314,6 +314,26 @@ def test_what_a_closed_loop_left_behind_is_ended(llm):
     run(quiet_soon(llm))
 
 
+def test_nothing_is_kept_of_requests_that_ended(llm):
+    async def work():
+        for i in range(40):
+            chunks = llm.generate([f"q {i}", "r"], n=2, max_new_tokens=6 + i % 5, stop="o", ignore_eos=True)
+            if i % 3 == 0:
+                await anext(chunks, None)
+                await chunks.aclose()
+            elif i % 3 == 1:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(0.001):
+                        await pieces(chunks)
+            else:
+                await pieces(chunks)
+        await quiet_soon(llm)
+        assert llm._bound._places == {}
+        assert llm._client._life._answers == {}
+
+    run(work())
+
+
 async def quiet_soon(llm):
     async with asyncio.timeout(WAIT_S):
         while llm.num_pending:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
@@ -18,10 +16,11 @@ from onnxgen.engine.client import EngineClient, Health, ModelRecipe, in_process,
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.stats import EngineStats
-from onnxgen.errors import ConfigError, StateError
+from onnxgen.errors import ConfigError
 from onnxgen.facade.answer import Answer, Clock
+from onnxgen.facade.daemon_work import in_daemon
 from onnxgen.facade.generation_options import GenerationOptions, changed_options
-from onnxgen.facade.loop_requests import LoopRequests, Stream
+from onnxgen.facade.loop_requests import OneLoop, Stream
 from onnxgen.facade.model_text import Messages, ModelText, texts_of
 from onnxgen.facade.results import Chunk, Completion
 from onnxgen.facade.text_model import TextModel, default_engine_config
@@ -111,8 +110,7 @@ class AsyncLLM:
             self._client = in_subprocess(ModelRecipe(folder, self.config, engine))
         self.spec: ModelSpec = self._text.spec
         self.tokenizer: Tokenizer = self._text.tokenizer
-        self._bind_lock = threading.Lock()
-        self._bound: LoopRequests | None = None
+        self._loop = OneLoop(self._client)
         try:
             self._client.start(progress=progress)
         except BaseException:
@@ -133,17 +131,17 @@ class AsyncLLM:
             OnnxgenError: As the constructor.
         """
         llm = cls.__new__(cls)
-        loaded = asyncio.get_running_loop().create_future()
-        work = partial(_load, llm, partial(cls.__init__, llm, model, **options), loaded)
-        # a daemon of our own: a loop that ends would wait for a thread of its pool
-        threading.Thread(target=work, name="onnxgen-load", daemon=True).start()
+
+        def construct() -> Self:
+            llm.__init__(model, **options)
+            return llm
+
         try:
-            await loaded
+            return await in_daemon(construct, discard=AsyncLLM.close)
         except asyncio.CancelledError:
             if (client := getattr(llm, "_client", None)) is not None:
-                client.close()
+                client.close()  # ends the wait for an engine that loads
             raise
-        return llm
 
     @property
     def has_chat_template(self) -> bool:
@@ -338,7 +336,7 @@ class AsyncLLM:
     async def _answer(
         self, requests: Sequence[EngineRequest], settings: GenerationOptions
     ) -> AsyncGenerator[Chunk]:
-        stream = Stream(self._requests_of_loop(), self._start_answers(requests, settings))
+        stream = Stream(self._loop.requests(), self._start_answers(requests, settings))
         try:
             first = 0
             for request in requests:
@@ -353,47 +351,9 @@ class AsyncLLM:
         asked = [request for request in requests for _ in range(request.n)]
         return [self._text.start_answer(request, settings, index=i) for i, request in enumerate(asked)]
 
-    def _requests_of_loop(self) -> LoopRequests:
-        loop = asyncio.get_running_loop()
-        with self._bind_lock:
-            bound = self._bound
-            if bound is not None and bound.loop is loop:
-                return bound
-            if bound is not None and not bound.loop.is_closed():
-                raise StateError(
-                    "this AsyncLLM is used by another event loop; give each loop its own, or use LLM, which threads may share"
-                )
-            if bound is not None:
-                bound.abandon()
-            self._bound = LoopRequests(loop, self._client)
-            return self._bound
-
 
 def _in_thread(model: TextModel, config: EngineConfig) -> EngineClient:
     return in_process(lambda: contextlib.closing(model.make_engine(config)))
-
-
-def _load(llm: AsyncLLM, construct: Callable[[], None], loaded: asyncio.Future[None]) -> None:
-    """Construct in a thread, and tell a loop, unless nobody waits there any more."""
-    error: Exception | None = None
-    try:
-        construct()
-    except Exception as failure:  # noqa: BLE001 - raised again where it is awaited
-        error = failure
-
-    def settle() -> None:
-        if error is not None and not loaded.cancelled():
-            loaded.set_exception(error)
-        elif error is None and loaded.cancelled():
-            llm.close()
-        elif error is None:
-            loaded.set_result(None)
-
-    try:
-        loaded.get_loop().call_soon_threadsafe(settle)
-    except RuntimeError:  # the loop is closed
-        if error is None:
-            llm.close()
 
 
 async def _collect(chunks: AsyncGenerator[Chunk]) -> list[Completion]:

@@ -1,4 +1,4 @@
-"""`LoopRequests`: requests of one event loop on an engine that runs elsewhere, and `Stream`: the pieces of some of them."""
+"""Requests of an event loop on an engine that runs elsewhere: `OneLoop`, its `LoopRequests`, and a `Stream` for some of them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import copy
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from threading import Lock
 
 from onnxgen.engine.client import EngineClient
 from onnxgen.engine.events import EngineEvent
 from onnxgen.engine.request import EngineRequest
-from onnxgen.errors import OnnxgenError
+from onnxgen.errors import OnnxgenError, StateError
 from onnxgen.facade.answer import Answer
 from onnxgen.facade.results import Chunk
 
@@ -69,6 +70,39 @@ class LoopRequests:
             place = self._places.get(event.request_id)
             if place is not None:
                 place.stream.hear(event, place.first + event.index)
+
+
+class OneLoop:
+    """Which event loop may use an engine: the first that asks, and another once that one is closed.
+
+    Args:
+        client: The engine.
+    """
+
+    def __init__(self, client: EngineClient) -> None:
+        self._client = client
+        self._lock = Lock()
+        self._bound: LoopRequests | None = None
+
+    def requests(self) -> LoopRequests:
+        """The running loop's.
+
+        Raises:
+            StateError: Another loop uses the engine.
+        """
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            bound = self._bound
+            if bound is not None and bound.loop is loop:
+                return bound
+            if bound is not None and not bound.loop.is_closed():
+                raise StateError(
+                    "this AsyncLLM is used by another event loop; give each loop its own, or use LLM, which threads may share"
+                )
+            if bound is not None:
+                bound.abandon()
+            self._bound = LoopRequests(loop, self._client)
+            return self._bound
 
 
 @dataclass(frozen=True, slots=True)

@@ -328,7 +328,7 @@ def test_nothing_is_kept_of_requests_that_ended(llm):
             else:
                 await pieces(chunks)
         await quiet_soon(llm)
-        assert llm._bound._places == {}
+        assert llm._loop._bound._places == {}
         assert llm._client._life._answers == {}
 
     run(work())

@@ -41,13 +41,14 @@ def next_chunk(job: Job, context_len: int, *, config: SchedulerConfig, left: int
 
 
 def _to_next_mark(job: Job, context_len: int, *, grid: int) -> int:
-    """Prompts end their chunks at multiples of ``grid``, or at ``min_chunk_end`` for the first; answers have one token each.
+    """Prompts are cut at multiples of ``grid``, answers have one token each, and a first chunk ends where it must.
 
     ::
 
         prompt of 10, grid 4      [ 0 1 2 3 | 4 5 6 7 | 8 9 ]  10 | 11 | 12 ...
     """
-    if context_len >= job.prompt_tokens:
-        return min(1, len(job.tokens) - context_len)
-    mark = max((context_len // grid + 1) * grid, job.min_chunk_end)
-    return min(mark, job.prompt_tokens) - context_len
+    if context_len < job.prompt_tokens:
+        mark = min((context_len // grid + 1) * grid, job.prompt_tokens)
+    else:
+        mark = context_len + 1
+    return min(max(mark, job.min_chunk_end), len(job.tokens)) - context_len

@@ -41,3 +41,8 @@ class StepPlan:
     def num_tokens(self) -> int:
         """Tokens that the step computes."""
         return sum(part.num_tokens for part in self.slices)
+
+    @property
+    def num_prefill_tokens(self) -> int:
+        """Of these, those of sequences that compute more than one."""
+        return sum(part.num_tokens for part in self.slices if part.num_tokens > 1)

@@ -148,7 +148,10 @@ class Scheduler:
 
     def _reserve(self, plan: StepPlan, job: Job, context_len: int, chunk: Chunk) -> bool:
         """Put ``chunk`` into the step, or the least of it that will do, if there are blocks for it."""
-        granted = plan.reservation.extend(job.id, chunk.num_tokens)
+        granted = more = plan.reservation.extend(job.id, chunk.num_tokens)
+        while more and granted < chunk.least:  # a snapshot that falls due within the least is not taken
+            more = plan.reservation.extend(job.id, chunk.least - granted)
+            granted += more
         if granted < chunk.least:
             if granted:
                 plan.reservation.withdraw(job.id)

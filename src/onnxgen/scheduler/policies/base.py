@@ -50,10 +50,11 @@ class RankedQueue:
 
     def __iter__(self) -> Iterator[Job]:
         """In order; jobs may be discarded meanwhile."""
-        entry = self.after(None)
-        while entry is not None:
-            yield entry[2]
-            entry = self.after(entry)
+        at = 0
+        while at < len(self._entries):
+            rank, arrival, job = self._entries[at]
+            yield job
+            at = bisect_right(self._entries, (rank, arrival), key=_order)
 
     def push(self, job: Job, rank: float) -> None:
         """``job`` waits with ``rank``; the smallest is first."""
@@ -64,11 +65,6 @@ class RankedQueue:
         at = bisect_left(self._entries, (rank, job.arrival), key=_order)
         assert self._entries[at][2] is job
         del self._entries[at]
-
-    def after(self, entry: tuple[float, int, Job] | None) -> tuple[float, int, Job] | None:
-        """The entry that follows ``entry``, which may be gone itself; of None: the first one."""
-        at = 0 if entry is None else bisect_right(self._entries, _order(entry), key=_order)
-        return self._entries[at] if at < len(self._entries) else None
 
 
 def _order(entry: tuple[float, int, Job]) -> tuple[float, int]:

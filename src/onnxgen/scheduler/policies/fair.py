@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import heappop, heappush
 
 from onnxgen.scheduler.config import SchedulerConfig
 from onnxgen.scheduler.job import Job
 from onnxgen.scheduler.policies.base import RankedQueue
+
+_Head = tuple[float, int, Job, Iterator[Job]]
+"""What a tenant used, arrival of its first job, that job, and those behind it."""
 
 
 class FairPolicy:
@@ -18,7 +22,8 @@ class FairPolicy:
     longer than it takes the others to use that much.
 
     Who has nothing waiting saves nothing up: when its next job comes, its counter is raised to the smallest of
-    those who wait (the virtual token counter of Sheng et al., Fairness in Serving Large Language Models, 2024).
+    those who wait, or to that of who waited last (the virtual token counter of Sheng et al., Fairness in Serving
+    Large Language Models, 2024).
     """
 
     def __init__(self, config: SchedulerConfig) -> None:
@@ -26,7 +31,8 @@ class FairPolicy:
         self._weights = dict(config.tenant_weights)
         self._used: dict[str, float] = {}
         self._queues: dict[str, RankedQueue] = {}  # of tenants with jobs that wait
-        self._floor = 0.0  # the smallest counter of those who wait, or waited last
+        self._last = ""  # the tenant of the job that was the last to wait no more
+        self._floor = 0.0  # no counter of somebody who waits is smaller
 
     def push(self, job: Job) -> None:
         """See `Policy`."""
@@ -42,20 +48,22 @@ class FairPolicy:
         self._raise_floor()
         queue = self._queues[job.tenant]
         queue.discard(job, job.arrival)
+        self._last = job.tenant
         if not len(queue):
             del self._queues[job.tenant]
 
     def order(self) -> Iterator[Job]:
         """By the tenants' counters as they are when the next one is asked for, then by arrival."""
-        heads = {tenant: (queue, queue.after(None)) for tenant, queue in self._queues.items()}
+        heads: list[_Head] = []
+        for queue in self._queues.values():
+            self._line_up(iter(queue), heads)
         while heads:
-            turns = [(self._used[tenant], entry[1], tenant) for tenant, (_, entry) in heads.items() if entry]
-            tenant = min(turns)[2]
-            queue, entry = heads.pop(tenant)
-            assert entry is not None
-            yield entry[2]
-            if following := queue.after(entry):
-                heads[tenant] = queue, following
+            used, _, job, others = heappop(heads)
+            if used < self._used[job.tenant]:  # another job of this tenant was admitted meanwhile
+                heappush(heads, (self._used[job.tenant], job.arrival, job, others))
+                continue
+            yield job
+            self._line_up(others, heads)
 
     def rank(self, job: Job) -> float:
         """What its tenant had used when it was admitted."""
@@ -66,9 +74,13 @@ class FairPolicy:
         used = self._used.get(job.tenant, self._floor)
         self._used[job.tenant] = used + num_tokens / self._weights.get(job.tenant, 1.0)
 
+    def _line_up(self, jobs: Iterator[Job], heads: list[_Head]) -> None:
+        if job := next(jobs, None):
+            heappush(heads, (self._used[job.tenant], job.arrival, job, jobs))
+
     def _raise_floor(self) -> None:
-        if self._queues:
-            self._floor = max(self._floor, min(self._used[tenant] for tenant in self._queues))
+        waiting = self._queues or (self._last,)
+        self._floor = max(self._floor, min(self._used.get(tenant, 0.0) for tenant in waiting))
 
     def _forget_counters_below_floor(self) -> None:
         self._used = {

@@ -1,0 +1,53 @@
+"""How a sequence is cut."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onnxgen.scheduler.chunks import next_chunk
+from onnxgen.scheduler.config import SchedulerConfig
+from onnxgen.scheduler.job import Job
+
+SIZES = st.integers(1, 40)
+
+
+def job_of(num_tokens, *, prompt=None, mark=0) -> Job:
+    job = Job(0, [1] * num_tokens, max_tokens=100, min_chunk_end=mark)
+    job.prompt_tokens = num_tokens if prompt is None else prompt
+    return job
+
+
+@given(SIZES, SIZES, SIZES, st.integers(0, 40), st.booleans(), st.data())
+def test_chunks_stay_within_their_limits(num_tokens, chunk_tokens, left, mark, is_first, data):
+    context_len = data.draw(st.integers(0, num_tokens - 1))
+    config = SchedulerConfig(max_seqs=1, chunk_tokens=chunk_tokens)
+    asked, least = next_chunk(
+        job_of(num_tokens, mark=mark), context_len, config=config, left=left, is_first=is_first
+    )
+    assert 0 <= asked <= num_tokens - context_len
+    assert least >= 1
+    if not asked:
+        assert not is_first, "the first one always gets something"
+        assert mark > context_len + min(chunk_tokens, left)
+    elif context_len < mark:
+        assert context_len + least >= min(mark, num_tokens), "it would stop short of its mark"
+        assert context_len + asked <= max(mark, context_len + min(chunk_tokens, left))
+    else:
+        assert asked <= min(chunk_tokens, left)
+
+
+@given(SIZES, SIZES, SIZES, st.data())
+def test_solo_cuts_do_not_depend_on_where_one_starts_or_on_how_much_is_known(
+    prompt, answer, chunk_tokens, data
+):
+    config = SchedulerConfig(max_seqs=1, chunk_tokens=chunk_tokens, solo=True)
+    cuts = {0}
+    known = prompt
+    while max(cuts) < prompt + answer:
+        known = max(known, max(cuts) + 1)
+        chunk = next_chunk(job_of(known, prompt=prompt), max(cuts), config=config, left=512, is_first=True)
+        assert chunk.num_tokens == chunk.least
+        cuts.add(max(cuts) + chunk.num_tokens)
+    assert cuts == {*range(0, prompt, chunk_tokens), *range(prompt, prompt + answer + 1)}
+    at = data.draw(st.sampled_from(sorted(cuts - {max(cuts)})))
+    chunk = next_chunk(job_of(prompt + answer, prompt=prompt), at, config=config, left=512, is_first=True)
+    assert at + chunk.num_tokens == min(cut for cut in cuts if cut > at), "the same when it is computed again"

@@ -1,0 +1,46 @@
+"""Configurations that cannot work are refused."""
+
+import pytest
+
+from onnxgen.errors import ConfigError
+from onnxgen.kvcache.base import PoolShape
+from onnxgen.kvcache.manager import CacheManager
+from onnxgen.scheduler.config import SchedulerConfig
+from onnxgen.scheduler.costs import PreemptionCosts
+from onnxgen.scheduler.scheduler import Scheduler
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"max_seqs": 0}, "max_seqs is 0; it must be at least 1"),
+        ({"chunk_tokens": -1}, "chunk_tokens is -1"),
+        ({"max_step_tokens": 0}, "max_step_tokens is 0"),
+        ({"max_cache_bytes": 0}, "max_cache_bytes is 0"),
+        ({"max_waiting": -1}, "max_waiting is -1"),
+        ({"aging_steps": 0}, "aging_steps is 0"),
+        ({"max_seqs": 9, "max_step_tokens": 8}, "max_step_tokens is 8, but max_seqs=9"),
+        ({"tenant_weights": {"a": 0.0}}, r"tenant_weights\['a'\] is 0.0"),
+        ({"tenant_weights": {"a": float("nan")}}, r"tenant_weights\['a'\] is nan"),
+        ({"preemption": "recompte"}, "mean 'recompute'"),
+        ({"solo": True, "chunk_tokens": 600}, "chunk_tokens=600"),
+    ],
+)
+def test_what_cannot_work_is_refused(fields, message):
+    with pytest.raises(ConfigError, match=message):
+        SchedulerConfig(**fields)
+
+
+def test_a_budget_in_bytes_needs_blocks_with_a_size():
+    cache = CacheManager(PoolShape(num_blocks=4, block_size=4))
+    with pytest.raises(ConfigError, match="does not say how many bytes a block takes"):
+        Scheduler(SchedulerConfig(max_cache_bytes=1000), cache, costs=PreemptionCosts())
+
+
+def test_a_bad_configuration_changes_nothing_while_running():
+    cache = CacheManager(PoolShape(num_blocks=4, block_size=4))
+    scheduler = Scheduler(SchedulerConfig(), cache, costs=PreemptionCosts())
+    for bad in (SchedulerConfig(max_cache_bytes=1000), SchedulerConfig(policy="nope")):
+        with pytest.raises(ConfigError):
+            scheduler.reconfigure(bad)
+    assert scheduler._config == SchedulerConfig()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from onnxgen.engine.sampling.candidates import candidates
-from onnxgen.engine.sampling.draw import pick, uniform
 from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.engine.sampling.processors import (
     Row,
@@ -22,6 +19,7 @@ from onnxgen.engine.sampling.processors import (
 )
 from onnxgen.errors import BackendError, LogitsProcessorError, OnnxgenError
 from onnxgen.foundations.reused_arrays import ReusedArrays
+from onnxgen.graph.cpu.draws import Draw, draw_tokens, prepare_draws
 
 
 class LogitsProcessor(Protocol):
@@ -70,13 +68,14 @@ class RowSampler:
     """Chooses the next tokens of sequences that come and go.
 
     A row's token depends on that row's logits, history and options only: never on its neighbours. For one
-    thread at a time.
+    thread at a time. The first on a machine waits some seconds for the compiler.
 
     Args:
         eos_ids: The tokens that ``min_length`` bans.
     """
 
     def __init__(self, *, eos_ids: Sequence[int]) -> None:
+        prepare_draws()
         self._eos_ids = tuple(eos_ids)
         self._changed = ReusedArrays()
 
@@ -91,24 +90,20 @@ class RowSampler:
             In place of a token `LogitsProcessorError` where a processor failed, and `BackendError` where the
             row has no finite maximum (a NaN came out of the model).
         """
-        return [self._choose(own, row) for own, row in zip(logits, rows, strict=True)]
-
-    def _choose(self, logits: Row, row: SampledRow) -> int | OnnxgenError:
-        try:
-            logits = self._process(logits, row)
-        except LogitsProcessorError as error:
-            return error
-        best = int(logits.argmax())  # the first maximum, or the first NaN
-        if not math.isfinite(logits[best]):
-            return _no_choice(float(logits[best]), best, row)
-        options = row.options
-        if options.greedy:
-            return best
-        ids, weights = candidates(
-            logits, temperature=options.temperature, top_k=options.top_k, top_p=options.top_p
-        )
-        assert options.seed is not None
-        return pick(ids, weights, uniform(options.seed, options.stream, row.num_tokens))
+        chosen: list[int | OnnxgenError] = [0] * len(rows)
+        processed: list[Row] = []
+        places: list[int] = []
+        for place, (own, row) in enumerate(zip(logits, rows, strict=True)):
+            try:
+                processed.append(self._process(own, row))
+            except LogitsProcessorError as error:
+                chosen[place] = error
+            else:
+                places.append(place)
+        tokens = draw_tokens(processed, [_draw_of(rows[place]) for place in places])
+        for place, own, token in zip(places, processed, tokens, strict=True):
+            chosen[place] = token if token >= 0 else _no_choice(own, rows[place])
+        return chosen
 
     def _process(self, logits: Row, row: SampledRow) -> Row:
         """The logits with all changes made; themselves if there are none."""
@@ -153,7 +148,17 @@ def _call(processor: LogitsProcessor, history: TokenArray, logits: Row) -> None:
         )
 
 
-def _no_choice(best: float, token: int, row: SampledRow) -> OnnxgenError:
+def _draw_of(row: SampledRow) -> Draw:
+    options = row.options
+    assert options.seed is not None
+    return Draw(
+        options.temperature, options.top_k, options.top_p, options.seed, options.stream, row.num_tokens
+    )
+
+
+def _no_choice(logits: Row, row: SampledRow) -> OnnxgenError:
+    token = int(logits.argmax())  # the first maximum, or the first NaN
+    best = logits[token]
     if row.processors:
         return LogitsProcessorError(
             f"the best logit is {best} (token {token}) after {row.num_tokens} tokens; a logits processor left no "

@@ -58,6 +58,7 @@ def _view(element: Any, doc: str) -> Any:
 
 
 floats: Any = _view(types.float32, "``floats(address, size)``: a view of float32.")
+doubles: Any = _view(types.float64, "A view of float64.")
 ints8: Any = _view(types.int8, "A view of int8.")
 bytes8: Any = _view(types.uint8, "A view of uint8.")
 ints16: Any = _view(types.int16, "A view of int16.")

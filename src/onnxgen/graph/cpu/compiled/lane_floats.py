@@ -141,6 +141,15 @@ def _at_least(builder: Any, x: Any, low: Any) -> Any:
     return builder.select(builder.fcmp_ordered("<", x, low), low, x)
 
 
+def _nan_or(builder: Any, x: Any, y: Any) -> Any:
+    return builder.select(builder.fcmp_unordered("uno", x, x), x, y)
+
+
+def _if_from(builder: Any, x: Any, low: Any, value: Any) -> Any:
+    reaches = builder.fcmp_ordered(">=", x, low)
+    return builder.select(reaches, value, ir.Constant(FLOATS, [0.0] * LANES))
+
+
 def _multiply_add(builder: Any, *factors_and_addend: Any) -> Any:
     x, y, z = (Vector(builder, value) for value in factors_and_addend)
     return x.times_plus(y, z).value
@@ -166,6 +175,10 @@ larger = of_lanes(_larger, 2)
 """``x`` where it is larger than ``y``, else ``y``: a NaN in ``x`` is passed over."""
 at_least = of_lanes(_at_least, 2)
 """``x``, or ``low`` where ``x`` is less; NaN stays."""
+if_from = of_lanes(_if_from, 3)
+"""``if_from(x, low, value)``: ``value`` where ``x`` is at least ``low``, else 0."""
+nan_or = of_lanes(_nan_or, 2)
+"""``x`` where it is NaN, else ``y``."""
 fma = of_lanes(_multiply_add, 3)
 """``x * y + z``, rounded once where the processor can."""
 magnitude = of_lanes(_magnitude, 1)

@@ -16,7 +16,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from onnxgen.graph.cpu.compiled.lane_floats import MASK, first_lanes, in_all_lanes, place
+from onnxgen.graph.cpu.compiled.lane_floats import MASK, first_lanes, in_all_lanes, lanes, place
 from onnxgen.graph.cpu.compiled.vector_math import FLOATS, INTS, LANES
 
 _I16, _I32, _I64 = (ir.IntType(bits) for bits in (16, 32, 64))
@@ -114,6 +114,20 @@ def _lanes_above(_context: Any, x: Any, first: Any, count: Any, allowed: Any, ke
 
 lanes_above: Any = intrinsic(_lanes_above)
 """``lanes_above(x, first, count, allowed, key)``: a bit for each of the 16 floats from ``first`` on with a larger key."""
+
+
+def _lanes_within(_context: Any, x: Any, low: Any, high: Any) -> Any:
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        x, low, high = arguments
+        reaches = builder.fcmp_ordered(">=", x, in_all_lanes(builder, low))
+        stays = builder.fcmp_ordered("<", x, in_all_lanes(builder, high))
+        return builder.zext(builder.bitcast(builder.and_(reaches, stays), _I16), _I64)
+
+    return types.int64(lanes, types.float32, types.float32), generate
+
+
+lanes_within: Any = intrinsic(_lanes_within)
+"""``lanes_within(x, low, high)``: a bit for each of 16 floats from ``low`` on and below ``high``."""
 
 
 def _key_of(_context: Any, value: Any) -> Any:

@@ -1,0 +1,43 @@
+"""What a token drawn from logits is by definition, in float64: sort everything, cut, cut, walk to the random number."""
+
+import numpy as np
+
+NOTHING_BETWEEN = 1e-6
+"""Shares of the weight that rounding may confuse."""
+
+
+def candidates(row, *, temperature, top_k, top_p):
+    """Ids in the order in which they are walked, their shares, and how near the nucleus' end is to falling elsewhere."""
+    vocab = len(row)
+    with np.errstate(over="ignore"):
+        weights = np.exp((row.astype(np.float64) - row.max()) / temperature)
+    if not 0 < top_k < vocab and top_p >= 1:
+        return np.arange(vocab), weights / weights.sum(), 1.0
+    ids = np.argsort(-row, kind="stable")
+    if 0 < top_k < vocab:
+        ids = ids[:top_k]
+    shares = weights[ids] / weights[ids].sum()
+    if top_p >= 1:
+        return ids, shares, 1.0
+    reached = np.cumsum(shares)
+    size = min(int(np.searchsorted(reached, top_p)) + 1, len(ids))
+    return ids[:size], shares[:size] / reached[size - 1], np.abs(reached - top_p).min()
+
+
+def number_at(seed, stream, position):
+    """The random number of a position of a stream."""
+    generator = np.random.Philox(key=seed | (stream << 64), counter=position)
+    return (int(generator.random_raw()) >> 11) * 2.0**-53
+
+
+def expected_tokens(row, *, temperature=0.0, top_k=0, top_p=1.0, seed=0, stream=0, position=0):
+    """The token by definition; and, where rounding decides, those beside it."""
+    if temperature == 0 or top_k == 1 or top_p == 0:
+        return {int(row.argmax())}
+    ids, shares, margin = candidates(row, temperature=temperature, top_k=top_k, top_p=top_p)
+    number = number_at(seed, stream, position)
+    if margin < NOTHING_BETWEEN:
+        return set(ids.tolist())  # one more candidate or one less moves every goal
+    reached = np.cumsum(shares)
+    first, last = np.searchsorted(reached, [number - NOTHING_BETWEEN, number + NOTHING_BETWEEN], side="right")
+    return set(ids[first : last + 1].tolist()) or {int(ids[np.flatnonzero(shares)[-1]])}

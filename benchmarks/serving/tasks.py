@@ -228,10 +228,10 @@ class Late:
         }
 
     def try_out(self, worker: Worker) -> None:
-        self._play(worker, other_tokens=8)
+        _warm(worker, joining(self.prompt, step_tokens=self.step_tokens))
 
     def run(self, worker: Worker) -> dict[str, float]:
-        *others, late = self._play(worker, other_tokens=64).answers
+        *others, late = play(worker, joining(self.prompt, step_tokens=self.step_tokens)).answers
         pauses = [pause for answer in others for pause in answer.pauses_s]
         stalls = [p for a in others for p in a.pauses_within(late.arrived_s, late.token_s[0])]
         return {
@@ -241,9 +241,6 @@ class Late:
             "others_max_ms": 1e3 * max(pauses),
             "stall_p50_ms": 1e3 * statistics.median(stalls),
         }
-
-    def _play(self, worker: Worker, *, other_tokens: int) -> Timeline:
-        return play(worker, joining(self.prompt, step_tokens=self.step_tokens, other_tokens=other_tokens))
 
 
 @dataclass(frozen=True)
@@ -343,7 +340,7 @@ class Endurance:
     @property
     def about(self) -> str:
         return (
-            f"{self.requests} requests of 8 to 100 prompt tokens and up to 24 new ones, a fifth cancelled on the way, a tenth "
+            f"{self.requests} requests of 8 to 64 prompt tokens and up to 72 new ones, a fifth cancelled on the way, a tenth "
             f"made to fail and a tenth refused; when none is left after each {self.every}"
         )
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from onnxgen.backends.base import Backend, KVCache, Step, StepOutput
     from onnxgen.engine.core import EngineCore
 
-_MAX_SEQS, _MAX_TOKENS = 8, 128
+_MAX_SEQS, _MAX_TOKENS = 8, 136
+_CACHE_TOKENS = 512  # short, so that blocks are evicted and sequences preempted
 _POISON = 7  # no other prompt has it
 
 
@@ -94,7 +95,7 @@ def _wave(engine: EngineCore, count: int, source: random.Random, ended: Counter[
 
     cancel_at: dict[int, int] = {}
     for _ in range(count):
-        prompt = prompt_ids(source.randint(8, 100), 40000, seed=source.randrange(64))
+        prompt = prompt_ids(source.randint(8, 64), 40000, seed=source.randrange(64))
         fate = source.random()
         if fate < 0.1:
             prompt[source.randrange(len(prompt))] = _POISON
@@ -104,13 +105,13 @@ def _wave(engine: EngineCore, count: int, source: random.Random, ended: Counter[
             prompt *= 33
         try:
             number = engine.submit(
-                EngineRequest(prompt, max_new_tokens=source.randint(1, 24), ignore_eos=True)
+                EngineRequest(prompt, max_new_tokens=source.randint(1, 72), ignore_eos=True)
             )
         except (ContextLengthError, TokenIdError):
             ended["refused"] += 1
         else:
             if fate > 0.8:
-                cancel_at[number] = source.randrange(40)
+                cancel_at[number] = source.randrange(90)
     steps = 0
     while engine.has_work:
         for number in [n for n, step in cancel_at.items() if step <= steps]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from onnxgen.kvcache.base import PoolShape
 from onnxgen.kvcache.manager import CacheManager
+from onnxgen.kvcache.tiers import Piece, Tiers
 from onnxgen.scheduler.config import SchedulerConfig
 from onnxgen.scheduler.costs import PreemptionCosts
 from onnxgen.scheduler.job import Job, JobState
@@ -27,6 +28,28 @@ class Run:
     ended: int | None = None
     token_steps: list[int] = field(default_factory=list)
     num_preempted: int = 0
+
+
+class Memory:
+    """Moves blocks that have no content, at ten bytes a token; some of them come back no more when ``loses`` says so."""
+
+    def __init__(self, loses: Callable[[], bool] = lambda: False):
+        self.loses = loses
+        self.kept: set[int] = set()
+
+    def save(self, key: int, pieces: Sequence[Piece]) -> int | None:
+        self.kept.add(key)
+        return 10 * sum(piece.num_tokens for piece in pieces)
+
+    def to_disk(self, key: int) -> bool:
+        return not self.loses()
+
+    def load(self, key: int, pieces: Sequence[Piece]) -> bool:
+        assert key in self.kept
+        return not self.loses()
+
+    def forget(self, key: int) -> None:
+        self.kept.remove(key)
 
 
 class Loop:
@@ -176,6 +199,15 @@ class Loop:
             assert sum(-(-n // size) for n in lengths) * self.shape.block_bytes <= config.max_cache_bytes
         if config.solo:
             assert len(parts) == 1
+
+
+def random_tiers(rng: random.Random) -> Tiers | None:
+    """None, or small ones of which some fail."""
+    if rng.random() < 0.4:
+        return None
+    share = rng.choice([0.0, 0.0, 0.3])
+    memory = Memory(lambda: rng.random() < share)
+    return Tiers(memory, host_bytes=rng.randint(0, 600), disk_bytes=rng.choice([0, 400]))
 
 
 def random_config(rng: random.Random, *, policy: str, preemption: str, **fixed) -> SchedulerConfig:

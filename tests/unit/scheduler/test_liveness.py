@@ -5,9 +5,10 @@ import random
 import pytest
 
 from onnxgen.kvcache.base import PoolShape
+from onnxgen.kvcache.tiers import Tiers
 from onnxgen.scheduler.config import SchedulerConfig
 from onnxgen.scheduler.policies import policy_names
-from scheduling_loop import Loop, random_config
+from scheduling_loop import Loop, Memory, random_config, random_tiers
 
 POLICIES = policy_names()
 PREEMPTION = ("auto", "swap", "recompute", "off")
@@ -39,7 +40,8 @@ def slots(rng: random.Random) -> PoolShape:
 def test_random_workloads_end(policy, preemption, make_shape):
     for _ in range(12):
         rng = fresh_random()
-        loop = Loop(random_config(rng, policy=policy, preemption=preemption), make_shape(rng))
+        config = random_config(rng, policy=policy, preemption=preemption)
+        loop = Loop(config, make_shape(rng), tiers=random_tiers(rng), prefix_reuse=rng.random() < 0.8)
         workload = random_workload(rng, loop.cache.capacity_tokens)
         total = sum(final for _, final, _ in workload)
         while workload or loop.live:
@@ -79,10 +81,12 @@ def random_workload(rng: random.Random, capacity: int):
 @pytest.mark.parametrize("block_size", [1, 4, 16])
 def test_four_sequences_that_grow_end_in_a_pool_for_one_and_a_half(policy, preemption, block_size):
     shape = PoolShape(num_blocks=120 // block_size, block_size=block_size)
-    loop = Loop(SchedulerConfig(policy=policy, preemption=preemption), shape)
+    tiers = Tiers(Memory(), host_bytes=900)
+    loop = Loop(SchedulerConfig(policy=policy, preemption=preemption), shape, tiers=tiers)
     runs = [loop.add(6, 80, tenant=tenant, priority=-n) for n, tenant in enumerate("abab")]
     loop.run(bound=4 * 80 * 2)
     assert sum(run.num_preempted for run in runs) > 0
+    assert (loop.cache.usage().swapped_out > 0) == (preemption != "recompute")
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -3,9 +3,11 @@
 import pytest
 
 from onnxgen.kvcache.base import PoolShape
+from onnxgen.kvcache.tiers import Tiers
 from onnxgen.scheduler.config import SchedulerConfig
+from onnxgen.scheduler.costs import PreemptionCosts
 from onnxgen.scheduler.job import JobState
-from scheduling_loop import Loop
+from scheduling_loop import Loop, Memory
 
 
 def loop_of(*, num_blocks=64, block_size=4, **config) -> Loop:
@@ -206,6 +208,73 @@ def test_those_who_gave_way_come_back_before_newcomers():
         assert late.admitted is None, "one block would do for it, but who gave way comes first"
     assert [job.id for job, _ in loop.last.resumed] == [1]
     loop.run(bound=100)
+
+
+def test_swapped_jobs_come_back_with_all_they_had():
+    tiers = Tiers(Memory(), host_bytes=2_000)
+    config = SchedulerConfig(preemption="swap")
+    loop = Loop(config, PoolShape(num_blocks=16, block_size=4), tiers=tiers, prefix_reuse=False)
+    loop.add(8, 40)
+    loser = loop.add(8, 40)
+    until_somebody_gives_way(loop)
+    assert loop.last.preempted == [(loser.job, "swap")]
+    assert (loser.job.state, loop.scheduler.num_swapped) == (JobState.SWAPPED, 1)
+    held = len(loser.job.tokens) - 1
+    while not loop.step().resumed:
+        pass
+    assert loop.last.resumed == [(loser.job, held)]
+    loop.run(bound=60)
+
+
+def test_jobs_that_find_no_room_in_the_tiers_are_computed_again():
+    tiers = Tiers(Memory(), host_bytes=50)
+    loop = Loop(SchedulerConfig(preemption="swap"), PoolShape(num_blocks=16, block_size=4), tiers=tiers)
+    loop.add(8, 40)
+    loser = loop.add(8, 40)
+    until_somebody_gives_way(loop)
+    assert loop.last.preempted == [(loser.job, "recompute")]
+    loop.run(bound=100)
+
+
+def test_jobs_that_a_tier_lost_are_computed_again():
+    tiers = Tiers(Memory(lambda: True), host_bytes=2_000)
+    config = SchedulerConfig(preemption="swap")
+    loop = Loop(config, PoolShape(num_blocks=16, block_size=4), tiers=tiers, prefix_reuse=False)
+    loop.add(8, 40)
+    loser = loop.add(8, 40)
+    until_somebody_gives_way(loop)
+    assert loser.job.state is JobState.SWAPPED
+    while not loop.step().resumed:
+        pass
+    assert loop.last.resumed == [(loser.job, 0)]
+    loop.run(bound=60)
+
+
+@pytest.mark.parametrize(("seconds_per_token", "mode"), [(1.0, "swap"), (1e-9, "recompute")])
+def test_the_cheaper_way_to_give_way_is_taken(seconds_per_token, mode):
+    costs = PreemptionCosts()
+    costs.observe_prefill(1, seconds_per_token)
+    costs.observe_swap(1000, 1e-3)
+    tiers = Tiers(Memory(), host_bytes=2_000)
+    shape = PoolShape(num_blocks=16, block_size=4, block_bytes=40)
+    loop = Loop(SchedulerConfig(preemption="auto"), shape, tiers=tiers, costs=costs)
+    loop.add(8, 40)
+    loop.add(8, 40)
+    until_somebody_gives_way(loop)
+    assert [how for _, how in loop.last.preempted] == [mode]
+
+
+def test_a_restarted_job_computes_all_again_in_its_new_lane():
+    loop = loop_of(chunk_tokens=4)
+    run, other = loop.add(6, 12), loop.add(6, 12)
+    for _ in range(3):
+        loop.step()
+    loop.scheduler.restart(run.job, lane="far", extra="far", min_chunk_end=7)
+    seen = [sizes(loop.step()) for _ in range(2)]
+    assert sorted(seen) == [[(0, 0, 7)], [(1, 7, 1)]]
+    loop.run(bound=30)
+    assert run.ended
+    assert other.ended
 
 
 def test_a_cache_budget_in_bytes_is_kept_by_those_who_grow():

@@ -10,7 +10,7 @@ from onnxgen.errors import AdmissionError
 from onnxgen.kvcache.base import PoolShape
 from onnxgen.scheduler.job import JobState
 from onnxgen.scheduler.policies import policy_names
-from scheduling_loop import Loop, random_config
+from scheduling_loop import Loop, random_config, random_tiers
 
 KINDS = st.tuples(st.sampled_from(policy_names()), st.sampled_from(["auto", "swap", "recompute", "off"]))
 
@@ -32,7 +32,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.shape = PoolShape(
             num_blocks=num_blocks, block_size=size, block_bytes=8, paged=paged, can_copy=can_copy
         )
-        self.loop = Loop(self.config(kind), self.shape)
+        self.loop = Loop(self.config(kind), self.shape, tiers=random_tiers(self.rng))
 
     def config(self, kind):
         policy, preemption = kind
@@ -74,6 +74,13 @@ class SchedulerMachine(RuleBasedStateMachine):
         parent = data.draw(st.sampled_from(list(self.loop.live.values())))
         if parent.job.state is not JobState.WAITING:
             self.loop.fork(parent, parent.final)
+
+    @precondition(lambda self: self.loop.live)
+    @rule(data=st.data(), lane=st.sampled_from([None, "long"]), extra=st.integers(0, 2))
+    def restart(self, data, lane, extra):
+        run = data.draw(st.sampled_from(list(self.loop.live.values())))
+        mark = data.draw(st.integers(0, len(run.job.tokens)))
+        self.loop.scheduler.restart(run.job, lane=lane, extra=extra, min_chunk_end=mark)
 
     @rule(kind=KINDS)
     def reconfigure(self, kind):

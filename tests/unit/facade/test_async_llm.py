@@ -402,8 +402,9 @@ def test_a_backend_cannot_be_given_to_another_process(folder):
         AsyncLLM(folder, backend=scripted_backend(folder), in_process=False)
 
 
-def test_a_model_that_cannot_be_loaded_is_told_and_leaves_nothing(folder):
-    config = RuntimeConfig(cache_dir=folder.parent / "cache", backend="ort")
+def test_a_model_that_cannot_be_loaded_is_told_and_leaves_nothing(folder, monkeypatch):
+    monkeypatch.setattr(async_llm, "ModelRecipe", lambda *_: scripted_core.is_no_model)
+    config = RuntimeConfig(cache_dir=folder.parent / "cache")
     before = threading.active_count()
     with pytest.raises(ModelFileError):
         AsyncLLM(folder, config=config, in_process=False)

@@ -12,15 +12,14 @@ if TYPE_CHECKING:
     from onnxgen.facade.async_llm import AsyncLLM
     from onnxgen.facade.config import Config
     from onnxgen.facade.engine import Engine, EngineCapabilities, RequestOptions
-    from onnxgen.facade.engine_event import (
+    from onnxgen.facade.engine_buffer import EngineEventBuffer
+    from onnxgen.facade.engine_codes import (
         EngineErrorCode,
-        EngineEvent,
-        EngineEventBuffer,
         EngineEventFlags,
         FinishReason,
         TurnUsage,
     )
-    from onnxgen.facade.engine_request import Request
+    from onnxgen.facade.engine_request import EngineEvent, Request
     from onnxgen.facade.environment import (
         is_cuda_available,
         is_dml_available,
@@ -134,15 +133,9 @@ __getattr__ = lazy_names(
             "set_log_options",
         ),
         "facade.engine": ("Engine", "EngineCapabilities", "RequestOptions"),
-        "facade.engine_event": (
-            "EngineErrorCode",
-            "EngineEvent",
-            "EngineEventBuffer",
-            "EngineEventFlags",
-            "FinishReason",
-            "TurnUsage",
-        ),
-        "facade.engine_request": ("Request",),
+        "facade.engine_buffer": ("EngineEventBuffer",),
+        "facade.engine_codes": ("EngineErrorCode", "EngineEventFlags", "FinishReason", "TurnUsage"),
+        "facade.engine_request": ("EngineEvent", "Request"),
         "facade.generation_options": ("GenerationOptions",),
         "facade.generator": ("Generator",),
         "facade.llm": ("LLM",),

@@ -22,6 +22,7 @@ from onnxgen.engine.cache_size import make_cache
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.events import EngineEvent, FinishReason
 from onnxgen.engine.execution import Executed, Executor
+from onnxgen.engine.outside_pool import OutsidePool
 from onnxgen.engine.pool_shape import shape_of
 from onnxgen.engine.register import Register
 from onnxgen.engine.request import EngineRequest, longest, prompt_ids
@@ -31,7 +32,14 @@ from onnxgen.engine.sampling.rows import RowSampler
 from onnxgen.engine.stats import EngineStats, StepStats
 from onnxgen.engine.tally import Tally
 from onnxgen.engine.tokens import TokenBuffer
-from onnxgen.engine.tracing import open_trace, trace_fork, trace_plan, trace_restart, trace_usage
+from onnxgen.engine.tracing import (
+    open_trace,
+    trace_fork,
+    trace_plan,
+    trace_restart,
+    trace_submit,
+    trace_usage,
+)
 from onnxgen.engine.tracked import Tracked
 from onnxgen.errors import OnnxgenError, StateError
 from onnxgen.kvcache.base import Extra
@@ -90,14 +98,16 @@ class EngineCore:
         self._switch = rope_switch_length
         self._clock = clock
         self._strict = config.strict and not able.batch_invariant
-        chunk = config.scheduler.chunk_tokens
+        self._costs = PreemptionCosts()
         self._kv = make_cache(backend, config, max_seq_tokens=self._limit)
-        self._blocks = CacheManager(
-            shape_of(self._kv.geometry, able, snapshot_tokens=chunk),
-            prefix_reuse=config.prefix_reuse and not self._strict,
-        )
         self._trace = open_trace(config, self._kv.geometry, able)
-        self._scheduler = Scheduler(self._scheduling(config.scheduler), self._blocks, costs=PreemptionCosts())
+        self._outside = OutsidePool(self._kv, config, costs=self._costs, trace=self._trace)
+        self._blocks = CacheManager(
+            shape_of(self._kv.geometry, able, snapshot_tokens=config.scheduler.chunk_tokens),
+            prefix_reuse=config.prefix_reuse and not self._strict,
+            tiers=self._outside.tiers,
+        )
+        self._scheduler = Scheduler(self._scheduling(config.scheduler), self._blocks, costs=self._costs)
         self._executor = Executor(backend, self._kv, blocks=self._blocks, trace=self._trace)
         self._sampler = RowSampler(eos_ids=sorted(self._eos_ids))
         self._register = Register(self._scheduler, trace=self._trace)
@@ -155,7 +165,7 @@ class EngineCore:
         self._scheduler.add(job)
         self._register.add(tracked, tracked.first_sample(tokens), job)
         if self._trace is not None:
-            self._trace.submit(tracked.id, job.id, prompt, samples=request.n, extra=job.extra)
+            trace_submit(self._trace, tracked.id, job, prompt, samples=request.n)
         return tracked.id
 
     def cancel(
@@ -196,6 +206,7 @@ class EngineCore:
         planned = time.perf_counter()
         executed = self._executor.run(plan)
         executed_at = time.perf_counter()
+        self._costs.observe_prefill(plan.num_prefill_tokens, executed.execute_s)
         self._scheduler.done(plan)
         chosen = self._choose(executed)
         chosen_at = time.perf_counter()
@@ -262,6 +273,7 @@ class EngineCore:
         if self._trace is not None:
             trace_usage(self._trace, self._blocks.usage())
             self._trace.close()
+        self._outside.close()
         self._kv.close()
 
     def _own(self) -> None:
@@ -321,11 +333,11 @@ class EngineCore:
         forks: list[tuple[Sample, Job]] = []
         for child in tracked.fork(sample):
             fork = replace(job, id=next(self._job_ids), tokens=child.tokens, width=1)
-            self._scheduler.fork(job, fork)
+            runs = self._scheduler.fork(job, fork)
             self._register.add_fork(child, fork)
             forks.append((child, fork))
             if self._trace is not None:
-                trace_fork(self._trace, job.id, fork.id, child.index, self._blocks)
+                trace_fork(self._trace, job.id, fork.id, child.index, self._blocks if runs else None)
         return forks
 
     def _settle(self, executed: Executed, chosen: Sequence[Chosen]) -> None:
@@ -365,4 +377,4 @@ class EngineCore:
         """Compute a sequence again that has become too long for the factors its keys were made with."""
         self._scheduler.restart(job, **self._rotary_side(len(job.tokens), request.salt))
         if self._trace is not None:
-            trace_restart(self._trace, job.id, self._blocks)
+            trace_restart(self._trace, job, self._blocks)

@@ -33,13 +33,12 @@ class Tally:
         total_s: float,
     ) -> None:
         """Add a step; see `StepStats`."""
-        decode = sum(part.num_tokens == 1 for part in plan.slices)
-        prefill = sum(part.num_tokens for part in plan.slices) - decode
+        prefill = plan.num_prefill_tokens
         self.last_step = StepStats(
             number=self._steps,
             num_seqs=len(plan.slices),
             prefill_tokens=prefill,
-            decode_tokens=decode,
+            decode_tokens=plan.num_tokens - prefill,
             preempted=len(plan.preempted),
             waiting=waiting,
             plan_s=plan_s,

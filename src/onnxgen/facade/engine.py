@@ -12,8 +12,8 @@ from onnxgen.engine.core import EngineCore
 from onnxgen.engine.sampling.options import check_integer
 from onnxgen.engine.stats import EngineStats
 from onnxgen.errors import CapabilityError
-from onnxgen.facade.engine_event import EngineEvent, EngineEventBuffer
-from onnxgen.facade.engine_request import EngineServices, Request
+from onnxgen.facade.engine_buffer import EngineEventBuffer
+from onnxgen.facade.engine_request import EngineEvent, EngineServices, Request
 from onnxgen.facade.model import Model
 
 if TYPE_CHECKING:

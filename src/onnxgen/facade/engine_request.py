@@ -1,4 +1,4 @@
-"""`Request`: a session of an `Engine`, answered turn by turn; by onnxruntime-genai's names."""
+"""`Request`: a session of an `Engine`, answered turn by turn, and its `EngineEvent`s; by onnxruntime-genai's names."""
 
 from __future__ import annotations
 
@@ -12,14 +12,8 @@ import numpy.typing as npt
 from onnxgen.engine.core import EngineCore
 from onnxgen.engine.events import EngineEvent as CoreEvent
 from onnxgen.engine.request import EngineRequest
-from onnxgen.errors import CapabilityError, ContextLengthError, OptionError, StateError
-from onnxgen.facade.engine_event import (
-    EngineErrorCode,
-    EngineEvent,
-    EngineEventFlags,
-    FinishReason,
-    TurnUsage,
-)
+from onnxgen.errors import CapabilityError, ContextLengthError, OnnxgenError, OptionError, StateError
+from onnxgen.facade.engine_codes import NO_USAGE, EngineErrorCode, EngineEventFlags, FinishReason, TurnUsage
 from onnxgen.facade.stops import StopMatcher
 from onnxgen.facade.tensor import Tensor
 from onnxgen.facade.turn_options import TurnOptions, TurnSettings
@@ -58,6 +52,33 @@ class EngineServices:
     max_session_tokens: int
     listen: Callable[[int, Request | None], None]
     detokenizer: Callable[[], IncrementalDetokenizer]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineEvent:
+    """A token of a turn, its end, or both.
+
+    Attributes:
+        flags: What it is about.
+        request: Whose turn.
+        turn_id: Which turn.
+        token: The new token, part of the answer; None where there is none.
+        finish_reason: Why the turn ended.
+        error_code: What kind of failure ended it.
+        usage: Its counts, zeros before its end.
+        matched_stop_string_index: Which stop string ended it.
+        error: The failure.
+    """
+
+    flags: EngineEventFlags
+    request: Request
+    turn_id: int
+    token: int | None = None
+    finish_reason: FinishReason = FinishReason.NONE
+    error_code: EngineErrorCode = EngineErrorCode.NONE
+    usage: TurnUsage = NO_USAGE
+    matched_stop_string_index: int | None = None
+    error: OnnxgenError | None = None
 
 
 class Request:

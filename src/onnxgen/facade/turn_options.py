@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from onnxgen.engine.sampling.options import (
     MAX_SEED,
@@ -17,9 +17,6 @@ from onnxgen.engine.sampling.options import (
 from onnxgen.errors import CapabilityError, OptionError
 from onnxgen.facade.params import sampling_from_search
 from onnxgen.metadata.model_spec import SearchDefaults
-
-if TYPE_CHECKING:
-    from onnxgen.facade.engine_request import Request
 
 _MOST_STOP_STRINGS, _MOST_STOP_BYTES = 16, 16384
 
@@ -72,11 +69,11 @@ class TurnOptions:
     """Options of a turn, beginning with the model folder's.
 
     Args:
-        request: The request whose turns they are for.
+        request: The `Request` whose turns they are for; any other takes them too.
     """
 
-    def __init__(self, request: Request) -> None:
-        self._request = request
+    def __init__(self, request: object) -> None:
+        del request  # the names are onnxruntime-genai's, the defaults the model folder's for every request
         self._settings = TurnSettings()
 
     @property

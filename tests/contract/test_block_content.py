@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from backend_cases import CASE_NAMES, CONTEXT, Runner, make_case
-from onnxgen.backends.base import WINDOW
+from onnxgen.backends.base import WINDOW, SequenceInput, pack_step
 from onnxgen.errors import StateError, StepError
+from tier_world import World
 
 SEED = secrets.randbits(32)
 
@@ -136,3 +137,44 @@ def test_a_closed_cache_neither_gives_nor_takes(case, tokens):
         run.cache.export_block(0, 1)
     with pytest.raises(StateError, match="cache was closed"):
         run.cache.import_block(0, content, count)
+
+
+def test_a_slot_or_block_that_decodes_takes_other_content(case, tokens):
+    one, two = (Runner(case, num_seqs=1, num_tokens=CONTEXT) for _ in range(2))
+    one.step({"a": tokens(5)})
+    two.step({"a": tokens(6)})
+    for _ in range(3):
+        one.step({"a": tokens(1)}, check=False)
+    imported(one, "a", two.tokens["a"], exported(two, "a"))
+    for _ in range(3):
+        new = tokens(1)
+        want = two.step({"a": new}, check=False).logits
+        assert np.array_equal(one.step({"a": new}, check=False).logits, want)
+
+
+def test_what_went_through_memory_and_disk_changes_no_answer(case, tmp_path):
+    if case.rope_switch is not None:
+        pytest.skip("sequences that cross a switch of rotary tables start again, which an engine sees to")
+    alone = case.backend.create_cache(num_seqs=1, num_tokens=CONTEXT)
+
+    def check(row, tokens):
+        if not case.backend.capabilities.batch_invariant:
+            case.check(row[None], tokens, [len(tokens) - 1])
+            return
+        whole = pack_step([SequenceInput(tokens, 0, range(alone.geometry.num_blocks))])
+        assert np.array_equal(row, case.backend.execute(whole, alone).logits[0]), f"after {tokens}"
+
+    world = World(
+        case.backend,
+        check,
+        seed=SEED,
+        folder=tmp_path,
+        host_bytes=60_000,
+        disk_bytes=120_000,
+        vocab=61,
+    )
+    for _ in range(150):
+        world.anything()
+    assert world.tiers.usage().failures == 0
+    assert world.tiers.usage().loaded > 0
+    world.end()

@@ -188,3 +188,15 @@ def test_tables_of_another_length_are_noticed():
     with pytest.raises(StepError, match="other side of 10"):
         contents.check([Span(9, 11, [0, 1])], [])
     contents.check([Span(0, 11, [0, 1])], [])
+
+
+def test_blocks_of_both_groups_go_to_another_cache_byte_by_byte():
+    rng = np.random.default_rng()
+    one, two = (make_cache(windows=[None, 20]) for _ in range(2))
+    for group, area in enumerate(one.areas):
+        area._blocks[...] = rng.integers(0, 256, area._blocks.shape)
+        area.contents.filled(1, 64, long=False)
+        two.import_block(0, one.export_block(1, 64, group=group), 64, group=group)
+        assert np.array_equal(two.areas[group]._blocks[0], area._blocks[1])
+        assert not two.areas[group]._blocks[1:].any()
+        assert two.areas[group].contents.written(0) == 64

@@ -395,4 +395,4 @@ class RandomRun:
             prompt = list(rng.choice(self.beginnings))
         if not prompt or rng.random() < 0.8:
             prompt = prompt + self._tokens(rng.randint(1, 12))
-        return prompt[: MAX_CONTEXT - rng.randint(1, 8)]
+        return prompt[: self.core.max_seq_tokens - rng.randint(1, 8)]

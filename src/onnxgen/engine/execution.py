@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from onnxgen.backends.base import Backend, BlockCopy, KVCache, SequenceInput, Step, pack_step
 from onnxgen.engine.trace import EngineTrace
-from onnxgen.engine.tracing import trace_commit
+from onnxgen.engine.tracing import trace_commit, trace_restart
 from onnxgen.errors import BackendError, OnnxgenError
 from onnxgen.kvcache.manager import CacheManager
 from onnxgen.kvcache.reservation import Reservation
@@ -167,7 +167,7 @@ class Executor:
             # a recurrent state may have gone on, and cannot go back
             self._blocks.rewind(part.job.id, 0)
             if self._trace is not None:
-                self._trace.restart(part.job.id, 0, (), extra=part.job.extra)
+                trace_restart(self._trace, part.job, self._blocks)
 
 
 def reaches_end(part: Slice) -> bool:

@@ -120,11 +120,28 @@ class EngineTrace:
         self._write("budgets", max_seqs=max_seqs, max_step_tokens=max_step_tokens, chunk_tokens=chunk_tokens)
 
     def submit(
-        self, request: int, seq: int, prompt: Iterable[int], *, samples: int = 1, extra: Hashable = None
+        self,
+        request: int,
+        seq: int,
+        prompt: Iterable[int],
+        *,
+        samples: int = 1,
+        extra: Hashable = None,
+        min_chunk_end: int = 0,
     ) -> None:
-        """A request came in; ``seq`` is its sample 0, and cached content depends on ``extra``."""
+        """A request came in; ``seq`` is its sample 0.
+
+        Cached content depends on ``extra``. A chunk that begins before ``min_chunk_end`` ends there or behind it,
+        whatever the budgets say.
+        """
         self._write(
-            "submit", request=request, seq=seq, prompt=_ints(prompt), samples=samples, extra=_text(extra)
+            "submit",
+            request=request,
+            seq=seq,
+            prompt=_ints(prompt),
+            samples=samples,
+            extra=_text(extra),
+            min_chunk_end=min_chunk_end,
         )
 
     def admit(self, seq: int, cached: int, blocks: Sequence[int], window_blocks: Sequence[int] = ()) -> None:
@@ -183,16 +200,22 @@ class EngineTrace:
         parent: int,
         child: int,
         index: int,
-        length: int,
+        length: int = 0,
         blocks: Sequence[int] = (),
         window_blocks: Sequence[int] = (),
+        *,
+        runs: bool = True,
     ) -> None:
-        """``child`` is sample ``index`` of its parent's request and shares ``length`` tokens; with 0 it waits."""
+        """``child`` is sample ``index`` of its parent's request, and shares ``length`` tokens of it.
+
+        One that does not run holds nothing, like one that was preempted, and is resumed like that.
+        """
         self._write(
             "fork",
             parent=parent,
             child=child,
             index=index,
+            runs=runs,
             length=length,
             blocks=[*blocks],
             window=[*window_blocks],
@@ -210,14 +233,24 @@ class EngineTrace:
         self,
         seq: int,
         cached: int,
-        blocks: Sequence[int],
+        blocks: Sequence[int] = (),
         window_blocks: Sequence[int] = (),
         *,
-        extra: Hashable = None,
+        extra: Hashable,
+        min_chunk_end: int,
     ) -> None:
-        """A running sequence is computed again, because its content depends on another ``extra`` now."""
+        """A sequence is computed again, because its content depends on another ``extra``, or is unknown now.
+
+        ``cached`` and the blocks are what it goes on from if it runs.
+        """
         self._write(
-            "restart", seq=seq, cached=cached, blocks=[*blocks], window=[*window_blocks], extra=_text(extra)
+            "restart",
+            seq=seq,
+            cached=cached,
+            blocks=[*blocks],
+            window=[*window_blocks],
+            extra=_text(extra),
+            min_chunk_end=min_chunk_end,
         )
 
     def swap_out(self, key: int, pieces: Iterable[BlockPart]) -> None:

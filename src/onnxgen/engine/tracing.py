@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from onnxgen.backends.base import CacheGeometry, Capabilities
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.trace import EngineTrace
 from onnxgen.errors import ConfigError
 from onnxgen.kvcache.manager import CacheManager
 from onnxgen.kvcache.usage import CacheUsage
+from onnxgen.scheduler.job import Job, JobState
 from onnxgen.scheduler.plan import StepPlan
 
 
@@ -62,15 +65,31 @@ def trace_commit(trace: EngineTrace, seq: int, blocks: CacheManager) -> None:
     trace.commit(seq, blocks.length(seq), blocks.blocks(seq), blocks.window_blocks(seq))
 
 
-def trace_fork(trace: EngineTrace, parent: int, child: int, index: int, blocks: CacheManager) -> None:
-    """Write down a fork; a child that has no room to run shares nothing."""
-    trace.fork(parent, child, index, blocks.length(child), blocks.blocks(child), blocks.window_blocks(child))
+def trace_submit(trace: EngineTrace, request: int, job: Job, prompt: Iterable[int], *, samples: int) -> None:
+    """Write down that a request came in."""
+    trace.submit(request, job.id, prompt, samples=samples, extra=job.extra, min_chunk_end=job.min_chunk_end)
 
 
-def trace_restart(trace: EngineTrace, seq: int, blocks: CacheManager) -> None:
-    """Write down that a running sequence is computed again."""
-    trace.preempt(seq, "recompute")
-    trace.resume(seq, blocks.length(seq), blocks.blocks(seq), blocks.window_blocks(seq))
+def trace_fork(trace: EngineTrace, parent: int, child: int, index: int, blocks: CacheManager | None) -> None:
+    """Write down a fork; a child that has no room to run holds nothing, and comes without blocks."""
+    if blocks is None:
+        trace.fork(parent, child, index, runs=False)
+        return
+    length, table, window_table = blocks.length(child), blocks.blocks(child), blocks.window_blocks(child)
+    trace.fork(parent, child, index, length, table, window_table)
+
+
+def trace_restart(trace: EngineTrace, job: Job, blocks: CacheManager) -> None:
+    """Write down that a sequence is computed again, with other content."""
+    runs = job.state is JobState.RUNNING
+    trace.restart(
+        job.id,
+        blocks.length(job.id) if runs else 0,
+        blocks.blocks(job.id) if runs else (),
+        blocks.window_blocks(job.id) if runs else (),
+        extra=job.extra,
+        min_chunk_end=job.min_chunk_end,
+    )
 
 
 def trace_usage(trace: EngineTrace, usage: CacheUsage) -> None:

@@ -49,6 +49,7 @@ def test_events_are_numbered_and_hold_plain_lists(tmp_path):
         "seq": 5,
         "prompt": [1, 2, 3],
         "samples": 2,
+        "min_chunk_end": 0,
         "extra": "('salt', 'x')",
     }
     assert lines[3]["copies"] == [[1, 7, 2, 0]]

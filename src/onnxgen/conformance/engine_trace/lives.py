@@ -19,7 +19,7 @@ class Lives:
         if f["request"] in self._world.requests:
             self._world.note("lifecycle", f"request {f['request']} was submitted before")
         self._world.requests[f["request"]] = TracedRequest(f["samples"], {0})
-        s = TracedSequence(f["seq"], f["request"], 0, extra=f["extra"], num_prompt=len(f["prompt"]))
+        s = TracedSequence(f["seq"], f["request"], 0, f["extra"], len(f["prompt"]), f["min_chunk_end"])
         self._add(s, f["prompt"])
 
     def fork(self, f: Fields) -> None:
@@ -34,10 +34,12 @@ class Lives:
         request.indexes.add(f["index"])
         if f["length"] > parent.length:
             world.note("context", f"{parent.name} holds {parent.length} tokens, a fork shares {f['length']}")
-        child = TracedSequence(f["child"], parent.request, f["index"], parent.extra, parent.num_prompt)
+        like_parent = parent.extra, parent.num_prompt, parent.min_chunk_end
+        child = TracedSequence(f["child"], parent.request, f["index"], *like_parent)
         self._add(child, parent.tokens[: max(parent.length, parent.num_prompt)])
         child.has_logits = parent.length >= len(child.tokens)
-        if f["length"]:
+        child.state = State.PREEMPTED
+        if f["runs"]:
             self._start(child, f["length"], [f["blocks"], f["window"]])
 
     def admit(self, f: Fields) -> None:
@@ -53,15 +55,18 @@ class Lives:
             self._run(s, f)
 
     def restart(self, f: Fields) -> None:
-        """A running sequence is computed again, because its content depends on something else now."""
-        s = self._world.find(f["seq"], State.RUNNING)
+        """A sequence is computed again, because its content depends on something else now, or is unknown."""
+        s = self._world.find(f["seq"])
         if s is None:
             return
-        self._stop(s, State.WAITING)
-        s.extra, s.has_logits = f["extra"], False
+        runs = s.state is State.RUNNING
+        if runs:
+            self._stop(s, State.WAITING)
+        s.extra, s.min_chunk_end, s.has_logits = f["extra"], f["min_chunk_end"], False
         tokens, s.tokens, s.chain = s.tokens, [], []
         self._world.append(s, tokens)
-        self._run(s, f)
+        if runs:
+            self._run(s, f)
 
     def preempt(self, f: Fields) -> None:
         """A running sequence gave up its blocks."""

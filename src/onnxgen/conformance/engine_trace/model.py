@@ -85,6 +85,7 @@ class TracedSequence:
         index: Which sample of it.
         extra: What its content depends on besides tokens.
         num_prompt: How many tokens it began with.
+        min_chunk_end: A chunk that begins before ends there or behind it, whatever the budgets say.
         tokens: All that are known.
         chain: What the position of each of them holds once it is computed.
         state: Where it is in its life.
@@ -101,6 +102,7 @@ class TracedSequence:
     index: int
     extra: str | None
     num_prompt: int
+    min_chunk_end: int
     tokens: list[int] = field(default_factory=list[int])
     chain: list[int] = field(default_factory=list[int])
     state: State = State.WAITING

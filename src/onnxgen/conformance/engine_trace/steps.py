@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from onnxgen.conformance.engine_trace.model import (
     Fields,
     Reserved,
@@ -86,7 +84,7 @@ class Steps:
             if s.tokens[start : start + len(ids)] != ids:
                 self._world.note("tokens", f"{s.name} is fed other tokens than its own from position {start}")
             parts.append(s)
-        self._check_budgets([len(ids) for _, _, ids in f["parts"]])
+        self._check_budgets(f["parts"])
         self._states_before.clear()
         self._copy(parts)
         for s, r in reservations(parts):
@@ -180,15 +178,23 @@ class Steps:
                 return False
         return True
 
-    def _check_budgets(self, counts: Sequence[int]) -> None:
+    def _check_budgets(self, parts: list[tuple[int, int, list[int]]]) -> None:
         budgets = self._world.budgets
         if budgets is None:
             return self._world.note("budget", "a step executes before any budgets were said")
-        most = max(counts, default=0)
-        found = {"max_seqs": len(counts), "max_step_tokens": sum(counts), "chunk_tokens": most}
-        for name, number in found.items():
-            if number > budgets[name]:
-                self._world.note("budget", f"a step of {number}, but {name} is {budgets[name]}")
+        if len(parts) > budgets["max_seqs"]:
+            self._world.note("budget", f"a step of {len(parts)} sequences; max_seqs is {budgets['max_seqs']}")
+        counts: list[int] = []
+        for seq, start, ids in parts:
+            s = self._world.sequences.get(seq)
+            must = s.min_chunk_end - start if s is not None else 0
+            counts.append(len(ids) if len(ids) > must else 0)  # what must be is counted against no budget
+            if len(ids) > max(budgets["chunk_tokens"], must):
+                found = f"{len(ids)} tokens of sequence {seq}; chunk_tokens is {budgets['chunk_tokens']}"
+                self._world.note("budget", f"a step has {found}")
+        if sum(counts) > budgets["max_step_tokens"]:
+            found = f"{sum(counts)} tokens; max_step_tokens is {budgets['max_step_tokens']}"
+            self._world.note("budget", f"a step has {found}")
 
     def _copy(self, parts: list[TracedSequence]) -> None:
         copies = [(s, *c) for s, r in reservations(parts) for c in r.copies]

@@ -29,11 +29,9 @@ def penalize_repetition(row: Row, history: TokenArray, penalty: float) -> None:
         history: Token ids of the sequence, prompt included, any order, repeats allowed.
         penalty: Above 0; 1 changes nothing.
     """
-    seen = np.zeros(row.shape[0], np.bool_)
-    seen[history] = True
-    values = row[seen]
+    values = row[history]  # read before any is written, so repeats write the same
     with np.errstate(over="ignore"):
-        row[seen] = np.where(values < 0, values * np.float32(penalty), values / np.float32(penalty))
+        row[history] = np.where(values < 0, values * np.float32(penalty), values / np.float32(penalty))
 
 
 def penalize_answer(row: Row, answer: TokenArray, *, presence: float, frequency: float) -> None:

@@ -22,6 +22,10 @@ from onnxgen.foundations.reused_arrays import ReusedArrays
 from onnxgen.graph.cpu.draws import Draw, draw_tokens, prepare_draws
 
 
+_KEPT_ROWS = 64
+"""Rows with changes whose memory is used again."""
+
+
 class LogitsProcessor(Protocol):
     """Changes a sequence's logits before a token is chosen: a grammar, a bias, a watermark."""
 
@@ -77,7 +81,7 @@ class RowSampler:
     def __init__(self, *, eos_ids: Sequence[int]) -> None:
         prepare_draws()
         self._eos_ids = tuple(eos_ids)
-        self._changed = ReusedArrays()
+        self._changed = ReusedArrays(keep=_KEPT_ROWS)
 
     def choose(self, logits: npt.NDArray[np.float32], rows: Sequence[SampledRow]) -> list[int | OnnxgenError]:
         """The next token of each sequence, or why it has none.

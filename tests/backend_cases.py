@@ -90,7 +90,8 @@ ORT_CASES: dict[str, tuple[Sizes, Style, PlanKind, float]] = {
     "dense-recurrent": (Sizes(conv_layers=(0,), layers=3), Style("plain"), PlanKind.DENSE, 1e-4),
 }
 NATIVE_CASES: dict[str, tuple[Sizes, Style, int, float]] = {
-    # sizes, style, positions of a block, tolerance: keys and values are kept in 16 bits, whose rounding sharp attention amplifies
+    # sizes, style, positions of a block, tolerance: keys and values are kept in 16 bits (8 where the name says bytes), whose
+    # rounding sharp attention amplifies
     "native": (Sizes(), Style(), 16, 0.02),
     "native-wide-heads": (Sizes(heads=6, kv_heads=3, head_dim=32), Style(packed_qkv=True), 32, 0.02),
     "native-odd-heads": (Sizes(head_dim=24, heads=2, kv_heads=1), Style(packed_qkv=True), 48, 0.02),
@@ -102,6 +103,7 @@ NATIVE_CASES: dict[str, tuple[Sizes, Style, int, float]] = {
         0.03,
     ),
     "native-float16": (Sizes(), Style(cache=FLOAT16, value_info=False, hidden_states=True), 64, 0.05),
+    "native-bytes": (Sizes(heads=6, kv_heads=3, head_dim=32), Style(), 16, 0.3),
     "native-two-ropes": (Sizes(rope_switch=11), Style(pruned_head="slice"), 16, 0.02),
 }
 CASE_NAMES = ("fake-slots", "fake-paged", "fake-recurrent", *ORT_CASES, *NATIVE_CASES)
@@ -127,7 +129,9 @@ def make_native(name: str, folder: Path, seed: int) -> Case:
     sizes, style, block_size, tolerance = NATIVE_CASES[name]
     decoder = TinyDecoder(dataclasses.replace(sizes, context=CONTEXT), seed)
     model = decoder_model(decoder, style, folder / "model.onnx")
-    backend = NativeBackend(model, RuntimeConfig(threads=2, cache_dir=folder), block_size=block_size)
+    dtype = "int8" if "bytes" in name else "auto"
+    config = RuntimeConfig(threads=2, cache_dir=folder, kv_cache_dtype=dtype)
+    backend = NativeBackend(model, config, block_size=block_size)
     return Case(backend, decoder.logits, tolerance, sizes.rope_switch)
 
 

@@ -24,6 +24,7 @@ OTHERS = [isa for isa in Isa if isa.runs_on(detect_cpu().features) and isa is no
 ATTENTIONS = [
     PagedAttention(7, 1, 64, 64, norm=True, rotary_dim=32, window=200),
     PagedAttention(4, 2, 96, 32, softcap=3.0),
+    PagedAttention(6, 2, 64, 96, norm=True, rotary_dim=32, bits=8),
 ]
 
 
@@ -81,4 +82,4 @@ def test_an_instruction_set_gives_the_bits_of_the_others(isa, tmp_path):
     for attention, prompt, last in zip(ATTENTIONS, theirs[::3], theirs[1::3], strict=True):
         wanted = expected(attention, *inputs(rng, attention))
         error = np.linalg.norm(np.concatenate([prompt, last]) - wanted) / np.linalg.norm(wanted)
-        assert error < 6e-4
+        assert error < (6e-4 if attention.bits == 16 else 2e-2)

@@ -30,6 +30,7 @@ KINDS = {
         BuildOptions(precision="int4", block_size=16, accuracy_level=0),
     ),
     "head norms, windows": ("gemma3", BuildOptions(precision="bf16")),
+    "keys and values of 8 bits": ("qwen3", BuildOptions(precision="fp32")),
 }
 
 
@@ -46,11 +47,14 @@ class Loaded:
 def loaded(request, tmp_path_factory):
     print(f"seed {SEED}")
     name, options = KINDS[request.param]
+    dtype = "int8" if "8 bits" in request.param else "auto"
     folder = tmp_path_factory.mktemp("model")
     build(write_checkpoint(CHECKPOINTS[name], folder / "checkpoint"), folder / "model", options=options)
     model = load_model_spec(folder / "model").decoder
     backends = [
-        NativeBackend(model, RuntimeConfig(threads=threads, cache_dir=folder), block_size=16)
+        NativeBackend(
+            model, RuntimeConfig(threads=threads, cache_dir=folder, kv_cache_dtype=dtype), block_size=16
+        )
         for threads in (1, 2)
     ]
     rng = np.random.default_rng(SEED)

@@ -28,6 +28,9 @@ class RuntimeConfig:
         cache_dir: Where downloads and built models live.
         prefill_chunk_tokens: The longest piece of a prompt that one step processes.
         memory_limit_mb: Cap on cache memory (KV) in MiB; None for no cap.
+        kv_cache_dtype: What keys and values are kept as: ``auto`` (what the backend finds exact enough: 16 bits in the
+            native one, the graph's type in ONNX Runtime), or ``int8``, which takes half the memory of 16 bits and only the
+            native backend has.
         offline: Never fetch anything. Also set by ``HF_HUB_OFFLINE``.
         log_level: Name of a standard logging level.
     """
@@ -41,5 +44,6 @@ class RuntimeConfig:
     cache_dir: Path = field(default_factory=default_cache_dir)
     prefill_chunk_tokens: int = 512
     memory_limit_mb: int | None = None
+    kv_cache_dtype: str = "auto"
     offline: bool = False
     log_level: str = "WARNING"

@@ -78,6 +78,16 @@ def _word(value: Any) -> str:
     return value.strip()
 
 
+def _one_of(*names: str) -> Callable[[Any], str]:
+    def accept(value: Any) -> str:
+        name = value.strip().lower() if isinstance(value, str) else None
+        if name not in names:
+            raise WrongValueError(f"expected one of {', '.join(names)}")
+        return name
+
+    return accept
+
+
 def _log_level(value: Any) -> str:
     level = value.strip().upper() if isinstance(value, str) else None
     if level not in _LOG_LEVELS:
@@ -140,6 +150,7 @@ SETTINGS: Mapping[str, Setting] = {
     "cache_dir": Setting(_folder),
     "prefill_chunk_tokens": Setting(_positive, _parse_int),
     "memory_limit_mb": Setting(_positive_or_auto, _parse_int),
+    "kv_cache_dtype": Setting(_one_of("auto", "int8")),
     "offline": Setting(_accept_bool, _parse_bool),
     "log_level": Setting(_log_level),
 }

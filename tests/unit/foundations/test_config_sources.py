@@ -63,6 +63,7 @@ def test_variables_of_every_kind():
             "ONNXGEN_CACHE_DIR": "~/模型 cache",
             "ONNXGEN_PREFILL_CHUNK_TOKENS": "64",
             "ONNXGEN_MEMORY_LIMIT_MB": "2048",
+            "ONNXGEN_KV_CACHE_DTYPE": "INT8",
             "ONNXGEN_OFFLINE": "yes",
             "ONNXGEN_BACKEND": "ort",
             "PATH": "/usr/bin",
@@ -78,6 +79,7 @@ def test_variables_of_every_kind():
         cache_dir=Path.home() / "模型 cache",
         prefill_chunk_tokens=64,
         memory_limit_mb=2048,
+        kv_cache_dtype="int8",
         offline=True,
     )
 

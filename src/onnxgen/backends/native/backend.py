@@ -15,7 +15,7 @@ from onnxgen.backends.native.prepared import Prepared, prepare
 from onnxgen.backends.native.profiling import StepProfiler
 from onnxgen.backends.native.running import StepRunner
 from onnxgen.backends.native.windows import layer_windows
-from onnxgen.backends.native.wishes import refuse_wishes, thread_count
+from onnxgen.backends.native.wishes import cache_bits, refuse_wishes, thread_count
 from onnxgen.backends.profile import StepProfile
 from onnxgen.errors import BackendError, CapabilityError, OnnxgenError, StateError, StepError
 from onnxgen.foundations.after_fork import in_forked_children
@@ -35,7 +35,7 @@ class NativeBackend:
 
     Args:
         model: The decoder.
-        config: Threads, memory limit, and where plans are kept.
+        config: Threads, memory limit, what keys and values are kept as, and where plans are kept.
         block_size: Token positions of a cache block, a multiple of 16.
 
     Raises:
@@ -46,6 +46,7 @@ class NativeBackend:
 
     def __init__(self, model: DecoderModel, config: RuntimeConfig, *, block_size: int = BLOCK_SIZE) -> None:
         refuse_wishes(model, config)
+        self._cache_bits = cache_bits(config)
         prepared = prepare(model, config)
         self._threads = thread_count(model, config, default_threads())
         self._limit_mb, self._block_size = config.memory_limit_mb, block_size
@@ -65,7 +66,12 @@ class NativeBackend:
             window=max((window for window in self._windows if window is not None), default=None),
         )
         self._runner: StepRunner | None = _runner(
-            prepared, model, context=longest, threads=self._threads, spinning=config.spinning
+            prepared,
+            model,
+            context=longest,
+            threads=self._threads,
+            spinning=config.spinning,
+            cache_bits=self._cache_bits,
         )
         self._lock = threading.Lock()
         in_forked_children(self, NativeBackend._renew_lock)
@@ -102,6 +108,7 @@ class NativeBackend:
         return NativeCache(
             self._layers,
             windows=self._windows if window_group else None,
+            bits=self._cache_bits,
             num_seqs=num_seqs,
             num_tokens=num_tokens,
             block_size=self._block_size,
@@ -171,9 +178,11 @@ class NativeBackend:
 
 
 def _runner(
-    prepared: Prepared, model: DecoderModel, *, context: int, threads: int, spinning: bool
+    prepared: Prepared, model: DecoderModel, *, context: int, threads: int, spinning: bool, cache_bits: int
 ) -> StepRunner:
     try:
-        return StepRunner(prepared, model, context=context, threads=threads, spinning=spinning)
+        return StepRunner(
+            prepared, model, context=context, threads=threads, spinning=spinning, cache_bits=cache_bits
+        )
     except MemoryError as cause:
         raise BackendError(f"the weights of {model.path} do not fit into memory") from cause

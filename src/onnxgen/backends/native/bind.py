@@ -42,10 +42,19 @@ class Binding:
     """
 
     def __init__(
-        self, plan: StepPlan, weights: Mapping[str, Packed], *, most_tokens: int, context: int, threads: int
+        self,
+        plan: StepPlan,
+        weights: Mapping[str, Packed],
+        *,
+        most_tokens: int,
+        context: int,
+        threads: int,
+        cache_bits: int,
     ) -> None:
         self.builder = TableBuilder(plan, weights, most_tokens=most_tokens)
-        self.attention = AttentionMemory(plan, most_tokens=most_tokens, context=context, threads=threads)
+        self.attention = AttentionMemory(
+            plan, most_tokens=most_tokens, context=context, threads=threads, cache_bits=cache_bits
+        )
         for call in plan.calls:
             if call.family is Family.ATTEND:
                 self.attention.bind(self.builder, call)

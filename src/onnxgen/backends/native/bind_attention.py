@@ -27,10 +27,13 @@ class AttentionMemory:
         most_tokens: Tokens of a pass.
         context: The longest sequence.
         threads: How many work on a step.
+        cache_bits: Of each number of keys and values, 16 or 8.
     """
 
-    def __init__(self, plan: StepPlan, *, most_tokens: int, context: int, threads: int) -> None:
-        self._threads, self._most_tokens = threads, most_tokens
+    def __init__(
+        self, plan: StepPlan, *, most_tokens: int, context: int, threads: int, cache_bits: int
+    ) -> None:
+        self._threads, self._most_tokens, self._bits = threads, most_tokens, cache_bits
         kinds = [attention_of(call) for call in plan.calls if call.family is Family.ATTEND]
         splits = -(-context // _SPLIT_KEYS) * _SPLITS_AT_ONCE
         self._most_partials = max((k.heads for k in kinds), default=0) * splits
@@ -43,7 +46,7 @@ class AttentionMemory:
 
     def bind(self, builder: TableBuilder, call: Call) -> None:
         """Append the rows of one call: the work items where a window is new, keys and values, attention."""
-        kind = attention_of(call)
+        kind = attention_of(call, bits=self._bits)
         items = self._planned(builder, call, kind)
         query, y = call.reads["query"], call.writes["y"]
         cache, parts = call.number("cache"), self._threads * _PARTS_PER_THREAD
@@ -91,8 +94,8 @@ class AttentionMemory:
         return self._items[key]
 
 
-def attention_of(call: Call) -> PagedAttention:
-    """The kernels' description of an attention call.
+def attention_of(call: Call, *, bits: int = 16) -> PagedAttention:
+    """The kernels' description of an attention call over a cache of so many bits.
 
     Raises:
         OptionError: There are no kernels for it.
@@ -108,5 +111,6 @@ def attention_of(call: Call) -> PagedAttention:
         softcap=call.real("softcap") or None,
         norm="query_norm" in call.weights,
         rotary_dim=call.number("rotary_dim"),
+        bits=bits,
         rotation=Rotation.NEIGHBOURS if call.number("interleaved") else Rotation.HALVES,
     )

@@ -34,6 +34,7 @@ class StepRunner:
         context: The longest sequence.
         threads: How many work on a step.
         spinning: Whether they look for the next step for a while before they sleep.
+        cache_bits: Of each number of keys and values, 16 or 8.
 
     Attributes:
         profiler: Told what each kernel took; None measures nothing.
@@ -43,7 +44,14 @@ class StepRunner:
     """
 
     def __init__(
-        self, prepared: Prepared, model: DecoderModel, *, context: int, threads: int, spinning: bool = True
+        self,
+        prepared: Prepared,
+        model: DecoderModel,
+        *,
+        context: int,
+        threads: int,
+        spinning: bool = True,
+        cache_bits: int = 16,
     ) -> None:
         self._plan, self._rotary = prepared.plan, prepared.rotary
         self._threads, self._spinning = threads, spinning
@@ -53,7 +61,12 @@ class StepRunner:
         finally:
             files.close()
         self._binding = Binding(
-            prepared.plan, self.weights.packed, most_tokens=MOST_TOKENS, context=context, threads=threads
+            prepared.plan,
+            self.weights.packed,
+            most_tokens=MOST_TOKENS,
+            context=context,
+            threads=threads,
+            cache_bits=cache_bits,
         )
         self._binding.builder.table.load()
         self._counts: dict[tuple[int, int], np.ndarray] = {}

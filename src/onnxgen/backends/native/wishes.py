@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from onnxgen.backends.base import DecoderModel
 from onnxgen.errors import ConfigError
 from onnxgen.foundations.runtime_config import RuntimeConfig
 
 _CPU_NAMES = frozenset(("cpu", "cpuexecutionprovider"))
+_CACHE_BITS = MappingProxyType({"auto": 16, "int8": 8})
 _OF_SESSIONS = ("custom_ops_library", "enable_profiling")
 
 
@@ -31,6 +34,20 @@ def refuse_wishes(model: DecoderModel, config: RuntimeConfig) -> None:
     wish = wishes_beyond(model, config)
     if wish is not None:
         raise ConfigError(f"{wish}, which the native backend does not have; use backend 'ort'")
+
+
+def cache_bits(config: RuntimeConfig) -> int:
+    """Bits of each number of keys and values in the cache.
+
+    Raises:
+        ConfigError: Another type than there is.
+    """
+    bits = _CACHE_BITS.get(config.kv_cache_dtype)
+    if bits is None:
+        raise ConfigError(
+            f"kv_cache_dtype is {config.kv_cache_dtype!r}; the native backend has {' and '.join(_CACHE_BITS)}"
+        )
+    return bits
 
 
 def thread_count(model: DecoderModel, config: RuntimeConfig, default: int) -> int:

@@ -12,7 +12,12 @@ from onnxgen.backends.check import check_step
 from onnxgen.backends.ort.batched import BatchedPlan
 from onnxgen.backends.ort.dense import DensePlan
 from onnxgen.backends.ort.model_file import read_content
-from onnxgen.backends.ort.options import CPU_PROVIDER, choose_providers, make_session_options
+from onnxgen.backends.ort.options import (
+    CPU_PROVIDER,
+    choose_providers,
+    make_session_options,
+    refuse_cache_type,
+)
 from onnxgen.backends.ort.packed import PackedPlan
 from onnxgen.backends.ort.plan import LoadedDecoder, Plan
 from onnxgen.backends.ort.plan_kind import PlanKind
@@ -46,6 +51,7 @@ class OrtBackend:
     """
 
     def __init__(self, model: DecoderModel, config: RuntimeConfig, *, plan: PlanKind | None = None) -> None:
+        refuse_cache_type(config)
         options = make_session_options(model, config)
         providers = choose_providers(model, config, ort.get_available_providers())
         on_cpu = [p.name for p in providers] == [CPU_PROVIDER]

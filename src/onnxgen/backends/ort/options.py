@@ -68,6 +68,19 @@ def make_session_options(model: DecoderModel, config: RuntimeConfig) -> SessionO
     return options
 
 
+def refuse_cache_type(config: RuntimeConfig) -> None:
+    """Refuse a type of keys and values: they have the graph's.
+
+    Raises:
+        ConfigError: Naming it.
+    """
+    if config.kv_cache_dtype != "auto":
+        raise ConfigError(
+            f"kv_cache_dtype is {config.kv_cache_dtype!r}; with ONNX Runtime keys and values have the type that the "
+            "graph gives them: leave it at 'auto', or use backend 'native'"
+        )
+
+
 def choose_providers(
     model: DecoderModel, config: RuntimeConfig, available: Sequence[str]
 ) -> tuple[ProviderSpec, ...]:

@@ -16,6 +16,7 @@ from enum import Enum
 from onnxgen.errors import OptionError
 from onnxgen.graph.cpu.compiled.paged import arguments
 from onnxgen.graph.cpu.compiled.paged.items import ITEM_BYTES, MOST_ROWS
+from onnxgen.graph.cpu.compiled.paged.numbers import mixed_dims
 from onnxgen.graph.cpu.isa import host_isa
 from onnxgen.graph.cpu.key_value_pages import KeyValuePages
 from onnxgen.graph.cpu.step.kernel import StepKernel, step_kernel
@@ -123,6 +124,7 @@ class PagedAttention:
         """Arguments of `write_kernel` that follow from this description."""
         scale = self.scale if self.scale is not None else 1 / math.sqrt(self.head_dim)
         unit = math.log2(math.e) if self.softcap is None else 1 / self.softcap
+        unit /= mixed_dims(self.head_dim, self.bits)
         return {"kv_heads": self.kv_heads, "group": self.group, "scale": scale * unit}
 
     def plan_kernel(self) -> StepKernel:

@@ -3,7 +3,12 @@ from pathlib import Path
 import pytest
 
 from onnxgen.backends.base import DecoderModel, ProviderSpec
-from onnxgen.backends.ort.options import choose_providers, make_session_options, provider_name
+from onnxgen.backends.ort.options import (
+    choose_providers,
+    make_session_options,
+    provider_name,
+    refuse_cache_type,
+)
 from onnxgen.errors import ConfigError
 from onnxgen.foundations.runtime_config import RuntimeConfig
 
@@ -107,3 +112,9 @@ def test_providers_have_short_names(name):
 def test_wrong_providers_are_refused(config, message):
     with pytest.raises(ConfigError, match=message):
         choose_providers(model(), config, AVAILABLE)
+
+
+def test_another_type_of_keys_and_values_is_refused():
+    refuse_cache_type(RuntimeConfig())
+    with pytest.raises(ConfigError, match="kv_cache_dtype is 'int8'; with ONNX Runtime"):
+        refuse_cache_type(RuntimeConfig(kv_cache_dtype="int8"))

@@ -86,6 +86,22 @@ def test_outliers_cost_no_more_than_in_a_float16_cache():
     assert ours < theirs, f"seed {SEED}"
 
 
+def test_outliers_among_keys_cost_bytes_little():
+    attention, rng = PagedAttention(4, 2, 96, 64, bits=8), np.random.default_rng(SEED)
+    rows = random_rows(rng, attention, 300)
+    for head in range(2):
+        rows[:, (4 + head) * 96 + 5] *= 30
+    rows[:, : 4 * 96] *= 0.3
+    wanted = expected(attention, rows, NO_TABLES)
+    error = np.linalg.norm(in_one_step(attention, rows) - wanted) / np.linalg.norm(wanted)
+    keys = rows[:, 4 * 96 : 6 * 96].reshape(-1, 2, 96)
+    scale = np.abs(keys).max(-1, keepdims=True) / 127
+    one_by_one = rows.copy()
+    one_by_one[:, 4 * 96 : 6 * 96] = (np.round(keys / scale) * scale).reshape(-1, 2 * 96)
+    theirs = np.linalg.norm(expected(attention, one_by_one, NO_TABLES) - wanted) / np.linalg.norm(wanted)
+    assert error < 0.5 * theirs, f"seed {SEED}"
+
+
 def test_rows_of_zeros_are_zeros():
     attention = PagedAttention(4, 2, 64, 64)
     rows = np.zeros((3, 8 * 64), np.float32)
@@ -133,7 +149,8 @@ def test_bytes_keep_the_largest_exactly_and_others_to_half_a_step(kind):
     key_scales, value_logs, _ = scales.view(np.float32).reshape(3, 16, 1)
     if kind == "keys":
         wholes = keys.view(np.int8).reshape(16, 16, 2).transpose(1, 0, 2).reshape(16, 32)
-        scale, wanted, least = key_scales, rows[:, 32:64], 127
+        signs = np.array([[(-1) ** (i & j).bit_count() for j in range(32)] for i in range(32)])
+        scale, wanted, least = key_scales, rows[:, 32:64] @ signs, 127
     else:
         wholes = values.view(np.int8).reshape(8, 32, 2).transpose(0, 2, 1).reshape(16, 32)
         scale, wanted, least = np.exp2(value_logs), rows[:, 64:], 127 / 1.07

@@ -103,6 +103,38 @@ def weighted_of(width: int) -> Any:
     return weighted
 
 
+def mixed_of(width: int, dims: int) -> Any:
+    """``mix(row)``: float32 ``row[width]``, each ``dims`` neighbours times a Hadamard matrix, in place.
+
+    ``dims`` is a power of two that divides ``width``: 1, which changes nothing, or at least a vector.
+    """
+
+    def within(b: Any, x: Any, distance: int) -> Any:
+        partners = b.shuffle_vector(x, x, INTS([lane ^ distance for lane in range(LANES)]))
+        signs = FLOATS([-1.0 if lane & distance else 1.0 for lane in range(LANES)])
+        return b.fadd(partners, b.fmul(x, signs))
+
+    @emitted(NOTHING, PLACE)
+    def mix(b: Any, row: Any) -> None:
+        if dims == 1:
+            return
+        places = [at(b, row, offset) for offset in range(0, 4 * width, VECTOR_BYTES)]
+        x = [load(b, place, FLOATS) for place in places]
+        for distance in (1, 2, 4, 8):
+            x = [within(b, vector, distance) for vector in x]
+        distance = 1
+        while distance * LANES < dims:
+            x = [
+                b.fsub(x[i - distance], x[i]) if i & distance else b.fadd(x[i], x[i + distance])
+                for i in range(len(x))
+            ]
+            distance *= 2
+        for vector, place in zip(x, places, strict=True):
+            store(b, vector, place)
+
+    return mix
+
+
 def exponential_of(isa: Isa) -> Any:
     """``exponential(x)``: ``2 ** x``, as weights compute it."""
 

@@ -20,12 +20,14 @@ from onnxgen.graph.cpu.compiled.paged.numbers import (
     LARGEST_VALUE,
     LARGEST_WORD,
     LONGEST_VECTOR,
+    mixed_dims,
 )
 from onnxgen.graph.cpu.compiled.paged.rounding import (
     bits_of,
     copy_of,
     exponential_of,
     largest_of,
+    mixed_of,
     root,
     squares_of,
     to_integers_of,
@@ -97,11 +99,12 @@ def write_keys_values(
     unit_of_key, unit_of_value = (_WORD, _VALUE) if bits == 16 else (_BYTE, _BYTE)
     half, step_of_pair = rotary_dim // 2, 2 if interleaved else 1
     second = 1 if interleaved else half
+    mix = mixed_of(head_dim, mixed_dims(head_dim, bits))
     rounded_at = 4 * max(head_dim, value_dim)
 
     @inline
     def prepare(row: int, source: int, weights: int, position: int, made: int) -> None:
-        """A query or key, normed and rotated."""
+        """A query or key, normed, rotated and mixed."""
         if norm:
             mean = squares(source, _ONE) / np.float32(head_dim)
             weighted(source, _ONE / root(mean + float_word(row, _EPSILON)), weights, made)
@@ -115,6 +118,7 @@ def write_keys_values(
                 real, imaginary = y[i * step_of_pair], y[i * step_of_pair + second]
                 y[i * step_of_pair] = real * cos[i] - imaginary * sin[i]
                 y[i * step_of_pair + second] = imaginary * cos[i] + real * sin[i]
+        mix(made)
 
     def rounding(to_integers: Any, unit: np.float32) -> Any:
         @inline

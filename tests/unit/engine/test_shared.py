@@ -1,0 +1,142 @@
+"""`SharedEngine`: threads that wait drive one engine for all."""
+
+import gc
+import os
+import threading
+
+import pytest
+
+from onnxgen.backends.fake import FakeBackend
+from onnxgen.engine.config import EngineConfig
+from onnxgen.engine.core import EngineCore
+from onnxgen.engine.request import EngineRequest
+from onnxgen.engine.shared import SharedEngine
+from onnxgen.errors import OptionError, StateError, TokenIdError
+
+
+def shared(backend=None):
+    backend = backend or FakeBackend(block_size=4, max_context=64)
+    return SharedEngine(lambda: EngineCore(backend, EngineConfig(cache_tokens=512)))
+
+
+def request(first, count=10):
+    return EngineRequest([first, 1, 2], max_new_tokens=count, ignore_eos=True)
+
+
+def tokens(pending):
+    found = []
+    while True:
+        for event in pending.take():
+            if event.token_id is not None:
+                found.append(event.token_id)
+            if event.finish_reason is not None:
+                pending.drop()
+                return found
+
+
+def test_threads_get_what_each_gets_alone():
+    alone = {}
+    for i in range(8):
+        alone[i] = tokens(shared().submit(request(i, 5 + i)))
+    engine, found = shared(), {}
+
+    def ask(i):
+        found[i] = tokens(engine.submit(request(i, 5 + i)))
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == alone
+    assert engine.stats().running == 0
+
+
+def test_one_that_drives_fills_what_others_take_later():
+    engine = shared()
+    slow, fast = engine.submit(request(1)), engine.submit(request(2))
+    tokens(fast)
+    assert len(slow.take()) == 10
+
+
+def test_what_nobody_waits_for_ends():
+    engine = shared()
+    left, other = engine.submit(request(1, 50)), engine.submit(request(2))
+    left.take()
+    left.drop()
+    tokens(other)
+    assert engine.stats().finished == {"cancelled": 1, "length": 1}
+    with pytest.raises(StateError, match="has ended"):
+        left.take()
+
+
+def test_dropping_never_waits_for_a_step():
+    """A finalizer may run in the very thread that is in a step, which holds the lock."""
+    engine = None
+    going = []
+
+    class Collecting(FakeBackend):
+        def execute(self, step, cache):
+            if going:
+                going.pop().drop()
+                gc.collect()
+            return super().execute(step, cache)
+
+    engine = shared(Collecting(block_size=4))
+    dropped, other = engine.submit(request(1, 50)), engine.submit(request(2))
+    going.append(dropped)
+    assert len(tokens(other)) == 10
+    assert engine.stats().finished == {"cancelled": 1, "length": 1}
+
+
+def test_a_stop_ends_a_request_before_the_next_step():
+    backend = FakeBackend(block_size=4, max_context=64)
+    engine = shared(backend)
+    pending = engine.submit(request(1, 50))
+    pending.take()
+    pending.cancel(reason="stop")
+    (event,) = pending.take()
+    assert event.finish_reason == "stop"
+    assert backend.num_steps == 1
+
+
+def test_refusals_are_raised_and_harm_nobody():
+    engine = shared()
+    pending = engine.submit(request(1))
+    with pytest.raises(OptionError):
+        engine.submit(EngineRequest([]))
+    with pytest.raises(TokenIdError):
+        engine.submit(EngineRequest([99]))
+    assert len(tokens(pending)) == 10
+
+
+def test_closing_ends_everything():
+    engine = shared()
+    pending = engine.submit(request(1))
+    engine.close()
+    engine.close()
+    with pytest.raises(StateError):
+        pending.take()
+    with pytest.raises(StateError, match="closed"):
+        engine.submit(request(1))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_begins_anew():
+    engine = shared()
+    expected = tokens(engine.submit(request(1)))
+    pending = engine.submit(request(2))
+    pending.take()
+    child = os.fork()
+    if child == 0:
+        try:
+            right = tokens(engine.submit(request(1))) == expected
+            with pytest.raises(StateError, match="has ended"):
+                pending.take()
+        except BaseException:  # noqa: BLE001 - whatever it is, the child says so and ends
+            right = False
+        os._exit(0 if right else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert len(pending.take()) == 1

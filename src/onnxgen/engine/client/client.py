@@ -22,6 +22,7 @@ from onnxgen.foundations.progress import SILENT, Progress
 from onnxgen.scheduler.config import SchedulerConfig
 
 _AT_EXIT_S = 5.0
+_WAS_CLOSED = "this engine was closed; make a new client"
 
 
 class EngineClient:
@@ -43,14 +44,16 @@ class EngineClient:
         self._link: Link | None = None
         self._release: weakref.finalize[..., EngineClient] | None = None
         self._closed = False
+        self._restarting = False
         self._process = os.getpid()
 
     @property
     def health(self) -> Health:
         """How the engine is; a client that was not started is closed."""
-        if self._closed or self._life is None:
+        life = self._life
+        if self._closed or life is None:
             return Health(HealthState.CLOSED)
-        return self._life.health
+        return Health(HealthState.STARTING) if self._restarting else life.health
 
     @property
     def num_pending(self) -> int:
@@ -71,25 +74,11 @@ class EngineClient:
         with self._lifecycle:
             self._check_process()
             if self._closed:
-                raise StateError("this engine was closed; make a new client")
+                raise StateError(_WAS_CLOSED)
             if self._life is not None and self._life.health.state is not HealthState.FAILED:
                 raise StateError("this engine runs already; restart() ends it first")
             self._drop_link()
-            life, link = EngineLife(self._numbers, progress=progress), self._make_link()
-            # the life must not hold the client, or a client that was dropped would live on in its engine's thread
-            self._release = weakref.finalize(self, _abandon, life, link, self._process)
-            self._life, self._link = life, link
-            try:
-                link.start(life, progress=progress)
-                life.started.result()
-            except OnnxgenError as error:
-                life.end(error)
-                raise
-            except BaseException:  # an interrupt
-                life.end(StateError("starting the engine was interrupted"), closed=True)
-                self._drop_link()
-                self._life = None
-                raise
+            self._begin(progress)
 
     def submit(self, request: EngineRequest, listener: Listener) -> int:
         """Ask for answers, and wait until the engine has accepted; a step may be in its way.
@@ -196,11 +185,14 @@ class EngineClient:
         with self._lifecycle:
             self._check_process()
             if self._closed:
-                raise StateError("this engine was closed; make a new client")
-            self._end_life("the engine was restarted while the request was under way; ask again")
-            self._drop_link(timeout_s=timeout_s)
-            self._life = None
-            self.start(progress=progress)
+                raise StateError(_WAS_CLOSED)
+            self._restarting = self._life is not None
+            try:
+                self._end_life("the engine was restarted while the request was under way; ask again")
+                self._drop_link(timeout_s=timeout_s)
+                self._begin(progress)
+            finally:
+                self._restarting = False
 
     def close(self, *, timeout_s: float = 10.0) -> bool:
         """End the engine. What is pending ends with `StateError`. Calling it twice is harmless.
@@ -228,6 +220,25 @@ class EngineClient:
     ) -> None:
         self.close()
 
+    def _begin(self, progress: Progress) -> None:
+        life, link = EngineLife(self._numbers, progress=progress), self._make_link()
+        # the life must not hold the client, or a client that was dropped would live on in its engine's thread
+        self._release = weakref.finalize(self, _abandon, life, link, self._process)
+        self._life, self._link = life, link
+        if self._closed:  # by another thread, just now
+            life.end(StateError(_WAS_CLOSED), closed=True)
+        try:
+            link.start(life, progress=progress)
+            life.started.result()
+        except OnnxgenError as error:
+            life.end(error)
+            raise
+        except BaseException:  # an interrupt
+            life.end(StateError("starting the engine was interrupted"), closed=True)
+            self._drop_link()
+            self._life = None
+            raise
+
     def _ask(
         self, command: Callable[[int], AskStats | Reconfigure], *, timeout_s: float | None = None
     ) -> Any:
@@ -240,7 +251,7 @@ class EngineClient:
         self._check_process()
         life, link = self._life, self._link
         if self._closed:
-            raise StateError("this engine was closed; make a new client")
+            raise StateError(_WAS_CLOSED)
         if life is None or link is None:
             raise StateError("this engine was not started; call start() first")
         return life, link

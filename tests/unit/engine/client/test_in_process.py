@@ -104,6 +104,58 @@ def test_a_core_that_fails_when_it_is_closed_is_no_error_of_close():
     assert client.health.state is HealthState.CLOSED
 
 
+def test_an_engine_that_is_restarted_is_starting_until_it_is_there():
+    may_load, states = threading.Event(), []
+
+    def slow():
+        states.append(client.health.state)
+        may_load.wait(WAIT_S)
+        return scripted_core.open_core()
+
+    with in_process(slow) as client:
+        may_load.set()
+        client.start()
+        may_load.clear()
+        again = threading.Thread(target=client.restart)
+        again.start()
+        while len(states) < 2:
+            threading.Event().wait(0.001)
+        heard = Heard()
+        early = client.submit_soon(ask(1), heard)
+        may_load.set()
+        heard.end(early)
+        assert heard.tokens(early) == [2, 3, 4, 5]
+        again.join(WAIT_S)
+        assert states == [HealthState.STARTING] * 2
+        assert client.health.state is HealthState.HEALTHY
+
+
+def test_closing_ends_a_start_that_another_thread_waits_for():
+    may_load, loading, ended = threading.Event(), threading.Event(), []
+
+    def slow():
+        loading.set()
+        may_load.wait(WAIT_S)
+        return scripted_core.open_core()
+
+    client = in_process(slow)
+
+    def start():
+        try:
+            client.start()
+        except StateError as error:
+            ended.append(str(error))
+
+    waiting = threading.Thread(target=start)
+    waiting.start()
+    assert loading.wait(WAIT_S)
+    client.close()
+    waiting.join(WAIT_S)
+    may_load.set()
+    assert ended == ["the engine was closed"]
+    assert client.health.state is HealthState.CLOSED
+
+
 def test_the_cause_of_a_failure_is_kept():
     with in_process(scripted_core.cannot_be_made) as client:
         with pytest.raises(EngineDeadError) as caught:

@@ -67,9 +67,7 @@ def endure(backend: Backend, *, context_length: int, requests: int, every: int, 
     config = EngineConfig(
         SchedulerConfig(max_seqs=_MAX_SEQS, max_step_tokens=256, chunk_tokens=128),
         max_seq_tokens=_MAX_TOKENS,
-        cache_tokens=_MAX_SEQS
-        * _MAX_TOKENS
-        // 2,  # short, so that blocks are evicted and sequences preempted
+        cache_tokens=_CACHE_TOKENS,
     )
     engine = EngineCore(FragileBackend(backend), config, eos_ids=(), context_length=context_length)
     source, ended = random.Random(seed), Counter[str]()

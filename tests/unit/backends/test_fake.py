@@ -64,6 +64,29 @@ def test_a_failing_step_touches_nothing_below_the_context():
     assert (backend.num_steps, backend.num_tokens) == (3, 4)
 
 
+def test_a_step_fails_for_the_sequence_it_was_told_to_as_often_as_it_is_tried():
+    backend = FakeBackend(64, fail_when=lambda tokens: tokens[-2:] == [13, 14])
+    cache = backend.create_cache(num_seqs=2, num_tokens=8)
+    good, bad = SequenceInput([1, 13], 0, [0]), SequenceInput([14], 2, [1])
+    backend.execute(pack_step([SequenceInput([2, 13], 0, [1])]), cache)
+    for _ in range(2):
+        with pytest.raises(BackendError, match="of sequence 1"):
+            backend.execute(pack_step([good, bad]), cache)
+    with pytest.raises(BackendError, match="of sequence 0"):
+        backend.execute(pack_step([bad]), cache)
+    out = backend.execute(pack_step([good, SequenceInput([15], 2, [1])]), cache).logits
+    assert np.array_equal(out[0], backend.logits_after([1, 13]))
+    assert np.array_equal(out[1], backend.logits_after([2, 13, 15]))
+
+
+def test_a_state_that_is_copied_replaces_what_the_target_held():
+    backend = FakeBackend(64, rewind=False)
+    cache = backend.create_cache(num_seqs=2, num_tokens=8)
+    backend.execute(pack_step([SequenceInput([1, 2], 0, [0]), SequenceInput([3, 4, 5, 6], 0, [1])]), cache)
+    step = pack_step([SequenceInput([7], 2, [1])], copies=[BlockCopy(0, 1, 2)])
+    assert np.array_equal(backend.execute(step, cache).logits[0], backend.logits_after([1, 2, 7]))
+
+
 def test_without_rewind_only_the_whole_length_or_nothing_goes_on():
     backend = FakeBackend(64, rewind=False)
     cache = backend.create_cache(num_seqs=1, num_tokens=8)

@@ -21,7 +21,6 @@ from onnxgen.errors import BackendError, LogitsProcessorError, OnnxgenError
 from onnxgen.foundations.reused_arrays import ReusedArrays
 from onnxgen.graph.cpu.draws import Draw, draw_tokens, prepare_draws
 
-
 _KEPT_ROWS = 64
 """Rows with changes whose memory is used again."""
 

@@ -11,7 +11,8 @@ import numpy as np
 from onnxgen.foundations.cpuinfo import default_threads
 from onnxgen.graph.cpu.compiled.draw_orders import BLOCK, ORDER_WORDS, PACKED_ORDER
 from onnxgen.graph.cpu.compiled.header import Header
-from onnxgen.graph.cpu.step.kernel import step_kernel
+from onnxgen.graph.cpu.step.code_store import default_store
+from onnxgen.graph.cpu.step.kernel import StepKernel, step_kernel
 from onnxgen.graph.cpu.step.node_calls import NodeCalls, workspace
 
 _ROWS = int(Header.TOKENS)
@@ -44,7 +45,8 @@ class Draw:
 
 
 def prepare_draws() -> None:
-    """Load the code, or compile it where this machine has none yet: a second or two, once."""
+    """Load the code, or compile it where this machine has none yet: some seconds, once."""
+    default_store().prepare([_kernel()])
     _draw()
 
 
@@ -102,8 +104,12 @@ def draw_tokens(rows: Sequence[np.ndarray], draws: Sequence[Draw]) -> list[int]:
 
 @cache
 def _draw() -> NodeCalls:
+    return NodeCalls(_kernel())
+
+
+def _kernel() -> StepKernel:
     arguments = ("rows", "width", "orders", "tokens", "maxima", "sums", "items", "spare", "reached")
-    return NodeCalls(step_kernel("drawing:draw", arguments))
+    return step_kernel("drawing:draw", arguments)
 
 
 @cache

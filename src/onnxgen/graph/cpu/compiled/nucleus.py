@@ -43,7 +43,7 @@ from onnxgen.graph.cpu.compiled.vector_math import LANES
 _DEPTHS = (1.0, 2.0, 3.5, 5.5, 8.0, 11.0, 16.0, 90.0)
 """The first edges, in temperatures below the best; below the last of them nothing has weight."""
 _EDGES = len(_DEPTHS)
-_FEW = 256
+_FEW = 1024
 """So many tokens are rather sorted than cut again."""
 _MOST_CUTS = 6
 """Equal logits cannot be cut apart."""

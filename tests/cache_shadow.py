@@ -79,7 +79,7 @@ class ShadowMover:
     """
 
     def __init__(self, cache: ShadowCache, rng: random.Random, *, failures: float) -> None:
-        self._cache, self._rng, self._failures = cache, rng, failures
+        self._cache, self._rng, self.failures = cache, rng, failures
         self.kept: dict[int, list[list[int]]] = {}
 
     def save(self, key: int, pieces: Sequence[Piece]) -> int | None:
@@ -107,4 +107,4 @@ class ShadowMover:
         del self.kept[key]
 
     def _fails(self) -> bool:
-        return self._rng.random() < self._failures
+        return self._rng.random() < self.failures

@@ -10,15 +10,16 @@ from collections.abc import Callable, Sequence
 
 from onnxgen.errors import StateError
 from onnxgen.kvcache.base import FULL, NO_BLOCK, WINDOW, Extra, PoolShape, Tokens
-from onnxgen.kvcache.block_pool import BlockPool
+from onnxgen.kvcache.capacity import capacity_tokens, missing_blocks
 from onnxgen.kvcache.integrity import check_blocks
 from onnxgen.kvcache.prefix_entry import Entry, PrefixHit
 from onnxgen.kvcache.reservation import Reservation
 from onnxgen.kvcache.reuse import Prefix, common_beginning, reusable
-from onnxgen.kvcache.sequence import CachedSequence, Checkpoint, Swapped
+from onnxgen.kvcache.sequence import CachedSequence, Checkpoint
 from onnxgen.kvcache.supply import BlockSupply
+from onnxgen.kvcache.swapping import swap_in, swap_out
 from onnxgen.kvcache.tiers import Tiers
-from onnxgen.kvcache.usage import CacheUsage, GroupUsage
+from onnxgen.kvcache.usage import CacheUsage, group_usage
 
 
 class CacheManager:
@@ -128,11 +129,7 @@ class CacheManager:
     @property
     def capacity_tokens(self) -> int:
         """The longest sequence that the whole pool holds, in tokens."""
-        size, shape = self._shape.block_size, self._shape
-        longest = size * (min(shape.num_blocks, 1) if not shape.paged else shape.num_blocks)
-        if shape.window is not None and shape.window_blocks < self._window_span:
-            longest = min(longest, size * shape.window_blocks)
-        return longest
+        return capacity_tokens(self._shape)
 
     def fits_ever(self, num_tokens: int) -> bool:
         """Whether a sequence of that length fits into the pool when it is alone."""
@@ -146,23 +143,7 @@ class CacheManager:
             seq: The sequence; None: a new one, which reuses nothing.
         """
         sequence = self._sequence(seq) if seq is not None else CachedSequence(len(self._supply.pools))
-        missing = 0
-        for group, table in enumerate(sequence.tables):
-            pool, size = self._supply.pools[group], self._shape.block_size
-            needed = -(-(sequence.length + num_tokens) // size) - len(table)
-            available = self._supply.available(group)
-            if group == WINDOW:
-                first_seen = max(sequence.first_seen, self._supply.first_seen(sequence.length))
-                needed = min(needed, max(1, self._window_span - (len(table) - first_seen)))
-                available += sum(
-                    pool.references[block] == 1 + pool.is_cached(block)
-                    for block in table[sequence.first_seen : first_seen]
-                )
-            offset = sequence.length % size
-            if table and offset and num_tokens and not pool.may_write(table[-1], offset):
-                needed += not (available <= needed and pool.only_index_besides(table[-1]))
-            missing += max(0, needed - available)
-        return missing
+        return missing_blocks(self._supply, sequence, num_tokens)
 
     def fork(self, parent: int, child: int) -> None:
         """Begin a sequence that holds what another one holds; blocks are copied when one of them writes.
@@ -258,16 +239,9 @@ class CacheManager:
         sequence = self._idle_sequence(seq, "swapped out")
         if sequence.swapped is not None:
             raise StateError(f"sequence {seq} is swapped out already")
-        if self._tiers is None or not sequence.length:
-            return False
-        key = self._tiers.put(self._supply.pieces(sequence.tables, sequence.length))
-        if key is None:
-            return False
-        self._let_go(sequence)
-        sequence.swapped = Swapped(key, sequence.tables)
-        sequence.tables = [[] for _ in sequence.tables]
-        self._swapped_out += 1
-        return True
+        left = self._tiers is not None and swap_out(sequence, self._supply, self._tiers)
+        self._swapped_out += left
+        return left
 
     def swap_in(self, seq: int) -> bool:
         """Bring back what a sequence held. If the tiers have lost it, the sequence holds nothing and can go on.
@@ -281,21 +255,9 @@ class CacheManager:
         sequence = self._sequence(seq)
         if sequence.swapped is None or self._tiers is None:
             raise StateError(f"sequence {seq} is not swapped out")
-        tables = self._supply.take_like(sequence.swapped.tables)
-        if tables is None:
-            return False
-        pieces = self._supply.pieces(tables, sequence.length)
-        loaded = self._tiers.take(sequence.swapped.key, pieces)
-        sequence.swapped = None
-        sequence.entry, sequence.num_published = None, 0
-        sequence.tables = tables
-        if loaded:
-            for piece in pieces:
-                self._supply.pools[piece.group].filled[piece.block] = piece.num_tokens
-        else:
-            self._cut(sequence, 0)
-        self._swapped_in += 1
-        return True
+        done = swap_in(sequence, sequence.swapped, self._supply, self._tiers)
+        self._swapped_in += done
+        return done
 
     def is_swapped(self, seq: int) -> bool:
         """Whether what a sequence holds is in the tiers."""
@@ -308,12 +270,8 @@ class CacheManager:
     def usage(self) -> CacheUsage:
         """The numbers of this moment."""
         supply, shape = self._supply, self._shape
-        groups = [
-            _group_usage(pool, block_bytes)
-            for pool, block_bytes in zip(
-                supply.pools, (shape.block_bytes, shape.window_block_bytes), strict=False
-            )
-        ]
+        block_bytes = (shape.block_bytes, shape.window_block_bytes)
+        groups = [group_usage(pool, size) for pool, size in zip(supply.pools, block_bytes, strict=False)]
         return CacheUsage(
             full=groups[FULL],
             window=groups[WINDOW] if len(groups) > 1 else None,
@@ -442,11 +400,6 @@ class CacheManager:
             self._tiers.discard(sequence.swapped.key)
             sequence.swapped = None
 
-    @property
-    def _window_span(self) -> int:
-        """The most blocks that the positions which one token sees lie in."""
-        return ((self._shape.window or 1) + self._shape.block_size - 2) // self._shape.block_size + 1
-
     def check_integrity(self) -> None:
         """Check that every block is accounted for.
 
@@ -459,15 +412,3 @@ class CacheManager:
 
 def _in_pool(entry: Entry, group: int) -> bool:
     return entry.resident and (group == FULL or entry.window_block != NO_BLOCK)
-
-
-def _group_usage(pool: BlockPool, block_bytes: int) -> GroupUsage:
-    return GroupUsage(
-        total=pool.num_blocks,
-        free=pool.num_free,
-        in_use=pool.num_blocks - pool.num_free - pool.num_cached,
-        cached=pool.num_cached,
-        block_bytes=block_bytes,
-        allocated=pool.num_allocated,
-        freed=pool.num_freed,
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from onnxgen.kvcache.block_pool import BlockPool
 from onnxgen.kvcache.tiers import TierUsage
 
 
@@ -72,3 +73,16 @@ class CacheUsage:
     swapped_out: int
     swapped_in: int
     tiers: TierUsage | None
+
+
+def group_usage(pool: BlockPool, block_bytes: int) -> GroupUsage:
+    """The numbers of one group."""
+    return GroupUsage(
+        total=pool.num_blocks,
+        free=pool.num_free,
+        in_use=pool.num_blocks - pool.num_free - pool.num_cached,
+        cached=pool.num_cached,
+        block_bytes=block_bytes,
+        allocated=pool.num_allocated,
+        freed=pool.num_freed,
+    )

@@ -106,13 +106,14 @@ def test_a_fork_that_copies_may_give_up_and_the_source_stays_until_then() -> Non
     assert cache.usage().full.free == 1
 
 
-def test_a_failed_write_in_place_gives_the_tip_back() -> None:
+@pytest.mark.parametrize("num_tokens", [2, 5])
+def test_a_failed_write_in_place_gives_the_tip_back(num_tokens: int) -> None:
     cache = CacheManager(PoolShape(4, 4))
     cache.open(1, range(6))
     grow(cache, 1, list(range(6)))
     cache.fork(1, 2)
     step = cache.begin_step()
-    step.extend(1, 2)
+    assert step.extend(1, num_tokens) == num_tokens
     step.rollback(1)
     step = cache.begin_step()
     assert step.extend(2, 1) == 1

@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 from onnxgen.backends.base import KVCache, Step, StepOutput
 from onnxgen.backends.fake import FakeBackend
 from onnxgen.conformance.engine_trace import TraceReport, check_trace
+from onnxgen.engine import outside_pool
+from onnxgen.engine.block_mover import CacheBlockMover
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.core import EngineCore
 from onnxgen.engine.events import EngineEvent
@@ -105,6 +108,21 @@ class Interruptible(FakeBackend):
         return output
 
 
+class UnreliableMover(CacheBlockMover):
+    """Memory and disk that fail now and then."""
+
+    rng = random.Random()
+
+    def save(self, key, pieces):
+        return None if self.rng.random() < 0.1 else super().save(key, pieces)
+
+    def to_disk(self, key):
+        return self.rng.random() > 0.2 and super().to_disk(key)
+
+    def load(self, key, pieces):
+        return self.rng.random() > 0.2 and super().load(key, pieces)
+
+
 class Clock:
     """Time that goes on when told to."""
 
@@ -166,25 +184,41 @@ class RandomRun:
         self.beginnings = [self._tokens(self.rng.randint(1, 24)) for _ in range(3)]
         self.backend = Interruptible(VOCAB, max_context=MAX_CONTEXT, eos_token_id=EOS, **self.backend_options)
         self.trace = folder / "trace.jsonl"
-        self.core = EngineCore(
-            self.backend,
-            EngineConfig(scheduler=SchedulerConfig(**self.budgets), trace=self.trace, **self.config_options),
-            eos_ids=[EOS],
-            rope_switch_length=self.rng.choice([None, None, self.rng.randint(2, MAX_CONTEXT)]),
-            clock=self.clock,
-        )
+        self.rope_switch = self.rng.choice([None, None, self.rng.randint(2, MAX_CONTEXT)])
+        self.grows = self.rng.random() < 0.4
         self.backend.interrupt_steps = self.rng.choice([(), (), self.rng.sample(range(100), 5)])
+        self.core = self._make_core()
+        self.abandoned = False
+        self.unrest = self.rng.choice([0.0, 0.01, 0.1])
         self.open: set[tuple[int, int]] = set()
         self.preemptions = {self.budgets["preemption"]}
 
     def describe(self) -> str:
-        return f"backend {self.backend_options}, budgets {self.budgets}, config {self.config_options}"
+        rest = (
+            f"rope_switch {self.rope_switch}, interrupts {self.backend.interrupt_steps}, grows {self.grows}"
+        )
+        return f"backend {self.backend_options}, budgets {self.budgets}, config {self.config_options}, {rest}"
+
+    def _make_core(self) -> EngineCore:
+        """With tiers that are as small as everything here, and fail now and then in some runs."""
+        moving = UnreliableMover if self.rng.random() < 0.3 else CacheBlockMover
+        UnreliableMover.rng = self.rng
+        config = EngineConfig(
+            scheduler=SchedulerConfig(**self.budgets), trace=self.trace, **self.config_options
+        )
+        with (
+            mock.patch.object(outside_pool, "_MIB", self.rng.choice([100, 500, 2000, 1 << 20])),
+            mock.patch.object(outside_pool, "CacheBlockMover", moving),
+        ):
+            return EngineCore(
+                self.backend, config, eos_ids=[EOS], rope_switch_length=self.rope_switch, clock=self.clock
+            )
 
     def run(self) -> Outcome:
         """Submit, step and disturb until nothing is left; then close, and check the whole."""
         rng, submitted, limit = self.rng, 0, 0
         busy = rng.choice([0.1, 0.5, 0.9])
-        while submitted < self.num_requests or self.core.has_work:
+        while (submitted < self.num_requests or self.core.has_work) and not self.abandoned:
             while submitted < self.num_requests and (not self.core.has_work or rng.random() < busy):
                 submitted += 1
                 limit += self._submit()
@@ -193,6 +227,7 @@ class RandomRun:
                 self._tell(self.core.step())
             self.core.check_integrity()
             self.outcome.num_steps += 1
+            self.abandoned = rng.random() < 0.001
             assert self.outcome.num_steps < 200 + 20 * limit, f"no end in sight: {self.describe()}"
         self._close()
         self.check()
@@ -216,7 +251,7 @@ class RandomRun:
     def _disturb(self) -> None:
         rng = self.rng
         self.clock.now += rng.random()
-        if self.open and rng.random() < 0.06:
+        if self.open and rng.random() < self.unrest:
             number, index = rng.choice(sorted(self.open))
             reason = rng.choice(["cancelled", "cancelled", "stop"])
             whole = rng.random() < 0.5
@@ -252,10 +287,12 @@ class RandomRun:
         self.outcome.preemptions, self.outcome.failed_steps = stats.preemptions, stats.failed_steps
         self.outcome.hit_tokens = stats.cache.hit_tokens
         for pool in (stats.cache.full, stats.cache.window):
-            assert pool is None or pool.in_use == 0, f"blocks are left: {pool}"
+            assert pool is None or pool.in_use == 0 or self.abandoned, f"blocks are left: {pool}"
         self.core.forget_prefixes()
         for pool in (self.core.stats().cache.full, self.core.stats().cache.window):
-            assert pool is None or pool.cached == 0, f"the prefix cache cannot be emptied: {pool}"
+            assert pool is None or pool.cached == 0 or self.abandoned, (
+                f"the prefix cache cannot be emptied: {pool}"
+            )
         self.core.close()
         with self.trace.open(encoding="utf-8") as lines:
             self.outcome.report = check_trace(lines, starved_steps=10_000)
@@ -263,12 +300,12 @@ class RandomRun:
     def check(self) -> None:
         """Every sample ended once, with the answer that it has alone, or a beginning of it if it was disturbed."""
         outcome = self.outcome
-        assert not self.open, f"never ended: {self.open}"
+        assert not self.open or self.abandoned, f"never ended: {self.open}"
         assert outcome.report is not None
         assert not outcome.report.violations, "\n".join(map(str, outcome.report.violations[:10]))
         self.errors_to_come = sum(number < self.backend.num_steps for number in self._fail_steps)
-        for key, answer in outcome.answers.items():
-            request, end = outcome.requests[key[0]], outcome.ends[key]
+        for key, end in outcome.ends.items():
+            request, answer = outcome.requests[key[0]], outcome.answers[key]
             usage = end.usage
             assert usage is not None
             assert (usage.prompt_tokens, usage.completion_tokens) == (len(request.prompt), len(answer)), end
@@ -372,10 +409,10 @@ class RandomRun:
                 seed=rng.randrange(1 << 32),
                 repetition_penalty=rng.choice([1.0, 1.0, 1.3]),
             ),
-            max_new_tokens=rng.choice([None, None, 1, 3, 12, 30]),
+            max_new_tokens=None if self.grows else rng.choice([None, None, 1, 3, 12, 30]),
             n=rng.choice([1, 1, 1, 2, 3]),
-            ignore_eos=rng.random() < 0.75,
-            stop_token_ids=rng.choice([(), (), (), (3, 7)]),
+            ignore_eos=self.grows or rng.random() < 0.75,
+            stop_token_ids=() if self.grows else rng.choice([(), (), (), (3, 7)]),
             priority=rng.randint(-2, 2),
             tenant=rng.choice(["", "a", "b"]),
             deadline_s=rng.choice([*[None] * 9, 0.0, 5.0, 30.0]),
@@ -395,4 +432,6 @@ class RandomRun:
             prompt = list(rng.choice(self.beginnings))
         if not prompt or rng.random() < 0.8:
             prompt = prompt + self._tokens(rng.randint(1, 12))
+        if self.grows:
+            prompt = prompt[:8]
         return prompt[: self.core.max_seq_tokens - rng.randint(1, 8)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 
 from onnxgen.engine.core import EngineCore
 from onnxgen.engine.events import EngineEvent, FinishReason
@@ -29,13 +29,13 @@ class SharedEngine:
         self._make = make
         self._core: EngineCore | None = None
         self._lock = threading.Lock()
-        self._untaken: dict[int, deque[EngineEvent]] = {}
-        self._dropped: deque[Pending] = deque()
+        self._untaken: dict[int, list[EngineEvent]] = {}
+        self._dropped: deque[int] = deque()
         self._closed = False
         in_forked_children(self, SharedEngine._begin_anew)
 
-    def submit(self, request: EngineRequest) -> Pending:
-        """Ask for answers.
+    def submit(self, request: EngineRequest) -> int:
+        """Ask for answers; returns the number of the request, to be dropped when nobody waits for it any more.
 
         Raises:
             OnnxgenError: What `EngineCore.submit` raises, and what making the engine raises.
@@ -47,47 +47,49 @@ class SharedEngine:
                 request_id = core.submit(request)
             finally:
                 core.hand_over()
-            self._untaken[request_id] = deque()
-        return Pending(self, request_id)
+            self._untaken[request_id] = []
+        return request_id
 
-    def stats(self) -> EngineStats | None:
-        """What the engine has done; None if nothing was asked of it yet."""
-        with self._lock:
-            return None if self._core is None else self._core.stats()
-
-    def take(self, pending: Pending) -> list[EngineEvent]:
-        """Events of a request since the last time, at least one: does steps until there are some.
+    def take(self, request_ids: Collection[int]) -> list[EngineEvent]:
+        """Events of some requests since the last time, at least one: does steps until there are some.
 
         Raises:
-            StateError: The engine is closed, or the request has ended and all of it was taken.
+            StateError: None of them has more to tell: they have ended, or the engine is closed.
         """
         while True:
             with self._lock:
-                untaken = self._untaken.get(pending.request_id)
-                if untaken is None:
-                    raise StateError("this request has ended")
-                if untaken:
-                    return self._take(pending.request_id, untaken)
-                self._step()
+                known = [self._untaken[i] for i in request_ids if i in self._untaken]
+                events = [event for untaken in known for event in untaken]
+                if events:
+                    for untaken in known:
+                        untaken.clear()
+                    return events
+                if self._core is None or not known or not self._core.has_work:
+                    raise StateError("nothing more will be told of these requests: they have ended")
+                self._step(self._core)
 
     def cancel(
-        self, pending: Pending, *, index: int | None = None, reason: FinishReason = "cancelled"
+        self, request_id: int, *, index: int | None = None, reason: FinishReason = "cancelled"
     ) -> None:
-        """End a request, or one of its samples."""
+        """End a request, or one of its samples; its last event is there at once."""
         with self._lock:
-            if self._core is None or pending.request_id not in self._untaken:
-                return
-            self._core.cancel(pending.request_id, index=index, reason=reason)
-            self._core.hand_over()
+            if self._core is not None:
+                self._core.cancel(request_id, index=index, reason=reason)
+                self._core.hand_over()
 
-    def drop(self, pending: Pending) -> None:
-        """End a request that nobody waits for any more. Never waits itself, so finalizers may call it."""
-        self._dropped.append(pending)
+    def drop(self, request_ids: Iterable[int]) -> None:
+        """End requests that nobody waits for any more. Never waits itself, so finalizers may call it."""
+        self._dropped.extend(request_ids)
         if self._lock.acquire(blocking=False):
             try:
                 self._end_dropped()
             finally:
                 self._lock.release()
+
+    def stats(self) -> EngineStats | None:
+        """What the engine has done; None if nothing was asked of it yet."""
+        with self._lock:
+            return None if self._core is None else self._core.stats()
 
     def close(self) -> None:
         """End all requests and release the cache. Calling it twice is harmless."""
@@ -105,29 +107,22 @@ class SharedEngine:
             self._core = self._make()
         return self._core
 
-    def _step(self) -> None:
-        """Do a step, and hand out what it says."""
-        core = self._opened()
+    def _step(self, core: EngineCore) -> None:
+        """Do a step, and keep what it says for those who wait for it."""
         self._end_dropped()
         try:
             events = core.step()
         finally:
             core.hand_over()
         for event in events:
-            untaken = self._untaken.get(event.request_id)
-            if untaken is not None:
-                untaken.append(event)
-
-    def _take(self, request_id: int, untaken: deque[EngineEvent]) -> list[EngineEvent]:
-        events = list(untaken)
-        untaken.clear()
-        return events
+            if event.request_id in self._untaken:
+                self._untaken[event.request_id].append(event)
 
     def _end_dropped(self) -> None:
         while self._dropped:
-            pending = self._dropped.popleft()
-            if self._untaken.pop(pending.request_id, None) is not None and self._core is not None:
-                self._core.cancel(pending.request_id)
+            request_id = self._dropped.popleft()
+            if self._untaken.pop(request_id, None) is not None and self._core is not None:
+                self._core.cancel(request_id)
                 self._core.hand_over()
 
     def _begin_anew(self) -> None:
@@ -135,30 +130,3 @@ class SharedEngine:
         self._lock = threading.Lock()
         self._core = None
         self._untaken = {}
-
-
-class Pending:
-    """A request of a `SharedEngine`.
-
-    Args:
-        engine: Where it was submitted.
-        request_id: Its number there.
-    """
-
-    __slots__ = ("_engine", "request_id")
-
-    def __init__(self, engine: SharedEngine, request_id: int) -> None:
-        self._engine = engine
-        self.request_id = request_id
-
-    def take(self) -> list[EngineEvent]:
-        """See `SharedEngine.take`."""
-        return self._engine.take(self)
-
-    def cancel(self, *, index: int | None = None, reason: FinishReason = "cancelled") -> None:
-        """See `SharedEngine.cancel`."""
-        self._engine.cancel(self, index=index, reason=reason)
-
-    def drop(self) -> None:
-        """See `SharedEngine.drop`."""
-        self._engine.drop(self)

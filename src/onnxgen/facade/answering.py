@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 
-from onnxgen.engine.shared import Pending
+from onnxgen.engine.request import EngineRequest
+from onnxgen.engine.shared import SharedEngine
+from onnxgen.errors import OnnxgenError
 from onnxgen.facade.answer import Answer
+from onnxgen.facade.answers import Answers
 from onnxgen.facade.generation_options import GenerationOptions
 from onnxgen.facade.results import Chunk
 from onnxgen.facade.text_model import TextModel
@@ -23,42 +26,26 @@ def answer_prompts(
     """
     requests = [model.text.request(prompt, options) for prompt in prompts]
     answers = [model.text.start_answer(request, options, index=i) for i, request in enumerate(requests)]
-    pending: list[Pending] = []
-
-    def pieces() -> Generator[Chunk]:
-        try:
-            pending.extend(model.engine.submit(request) for request in requests)
-            open_answers = dict(zip(pending, answers, strict=True))
-            while open_answers:
-                for one, answer in list(open_answers.items()):
-                    if (yield from _pieces(one, answer)):
-                        one.drop()
-                        del open_answers[one]
-        finally:
-            for one in pending:
-                one.drop()
-
-    return pieces()
+    return answer_requests(model.engine, requests, answers)
 
 
-def answer_pieces(pending: Pending, answer: Answer) -> Generator[Chunk]:
-    """The pieces of one answer, up to its end; a stop text ends it in the engine too."""
+def answer_requests(
+    engine: SharedEngine, requests: Sequence[EngineRequest], answers: Sequence[Answer]
+) -> Generator[Chunk]:
+    """The pieces of answers as they come, up to the end of the last; a stop text ends one in the engine too."""
+    index_of: dict[int, int] = {}
+    growing = Answers(
+        answers, stop=lambda event: engine.cancel(event.request_id, index=event.index, reason="stop")
+    )
     try:
-        while not (yield from _pieces(pending, answer)):
-            pass
+        for index, request in enumerate(requests):
+            index_of[engine.submit(request)] = index
+        while not growing.all_ended:
+            for event in engine.take(index_of):
+                piece = growing.hear(event, index_of[event.request_id])
+                if isinstance(piece, OnnxgenError):
+                    raise piece
+                if piece is not None:
+                    yield piece
     finally:
-        pending.drop()
-
-
-def _pieces(pending: Pending, answer: Answer) -> Generator[Chunk, None, bool]:
-    """The pieces that are there now, at least a step's; returns whether the answer has ended."""
-    for event in pending.take():
-        chunk = answer.push(event)
-        if chunk is None:
-            continue
-        if chunk.finish_reason is not None:
-            pending.drop()
-            yield chunk
-            return True
-        yield chunk
-    return False
+        engine.drop(index_of)

@@ -6,7 +6,7 @@ import asyncio
 import copy
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Lock
 
 from onnxgen.engine.client import EngineClient
@@ -14,6 +14,7 @@ from onnxgen.engine.events import EngineEvent
 from onnxgen.engine.request import EngineRequest
 from onnxgen.errors import OnnxgenError, StateError
 from onnxgen.facade.answer import Answer
+from onnxgen.facade.answers import Answers
 from onnxgen.facade.results import Chunk
 
 
@@ -123,11 +124,7 @@ class Stream:
 
     def __init__(self, requests: LoopRequests, answers: Sequence[Answer]) -> None:
         self._requests = requests
-        self._answers = answers
-        self._open = set(range(len(answers)))
-        self._stopped: dict[
-            int, Chunk
-        ] = {}  # by a stop text, while the engine has not yet said what was used
+        self._answers = Answers(answers, stop=self._stop)
         self._ready: deque[Chunk | OnnxgenError] = deque()
         self._news = asyncio.Event()
         self._request_ids: list[int] = []
@@ -147,7 +144,7 @@ class Stream:
             OnnxgenError: What one of the requests ended with.
         """
         while not self._ready:
-            if not self._open:
+            if self._answers.all_ended:
                 return None
             self._news.clear()
             await self._news.wait()
@@ -164,34 +161,11 @@ class Stream:
 
     def hear(self, event: EngineEvent, index: int) -> None:
         """Something happened to the answer with this index."""
-        if index not in self._open:
-            return
-        if event.finish_reason is not None:
-            self._open.discard(index)
-        piece = self._piece(event, index)
+        piece = self._answers.hear(event, index)
         if piece is not None:
             self._ready.append(piece)
-        if piece is not None or not self._open:
+        if piece is not None or self._answers.all_ended:
             self._news.set()
 
-    def _piece(self, event: EngineEvent, index: int) -> Chunk | OnnxgenError | None:
-        if index in self._stopped:
-            return _with_usage(self._stopped.pop(index), event) if event.finish_reason is not None else None
-        if event.error is not None:
-            return event.error
-        chunk = self._answers[index].push(event)
-        if chunk is None or chunk.finish_reason is None or event.finish_reason is not None:
-            return chunk
-        # a stop text: its end comes with what the engine says about the request's end
+    def _stop(self, event: EngineEvent) -> None:
         self._requests.stop(event.request_id, event.index)
-        self._stopped[index] = chunk
-        return replace(chunk, finish_reason=None, completion=None) if chunk.text or chunk.token_ids else None
-
-
-def _with_usage(stopped: Chunk, end: EngineEvent) -> Chunk:
-    """The last piece of an answer that a stop text ended; what else there was to show was shown at once."""
-    completion = stopped.completion
-    if completion is not None and end.usage is not None:
-        usage = replace(completion.usage, cached_tokens=end.usage.cached_tokens)
-        completion = replace(completion, usage=usage)
-    return replace(stopped, text="", token_ids=(), completion=completion)

@@ -9,7 +9,7 @@ from typing import Self
 from onnxgen.engine.request import EngineRequest
 from onnxgen.errors import OptionError, StateError
 from onnxgen.facade.answer import Answer
-from onnxgen.facade.answering import answer_pieces
+from onnxgen.facade.answering import answer_requests
 from onnxgen.facade.generation_options import GenerationOptions, changed_options
 from onnxgen.facade.results import Chunk
 from onnxgen.facade.text_model import TextModel
@@ -93,7 +93,7 @@ class ChatSession:
 
     def _answer(self, question: dict[str, str], request: EngineRequest, answer: Answer) -> Generator[Chunk]:
         try:
-            for chunk in answer_pieces(self._model.engine.submit(request), answer):
+            for chunk in answer_requests(self._model.engine, [request], [answer]):
                 if chunk.finish_reason is not None:
                     self._remember(question, answer, keep_empty=True)
                 yield chunk

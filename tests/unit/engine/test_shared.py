@@ -23,25 +23,26 @@ def request(first, count=10):
     return EngineRequest([first, 1, 2], max_new_tokens=count, ignore_eos=True)
 
 
-def tokens(pending):
+def tokens(engine, request_id):
     found = []
     while True:
-        for event in pending.take():
+        for event in engine.take([request_id]):
             if event.token_id is not None:
                 found.append(event.token_id)
             if event.finish_reason is not None:
-                pending.drop()
+                engine.drop([request_id])
                 return found
 
 
 def test_threads_get_what_each_gets_alone():
     alone = {}
     for i in range(8):
-        alone[i] = tokens(shared().submit(request(i, 5 + i)))
+        engine = shared()
+        alone[i] = tokens(engine, engine.submit(request(i, 5 + i)))
     engine, found = shared(), {}
 
     def ask(i):
-        found[i] = tokens(engine.submit(request(i, 5 + i)))
+        found[i] = tokens(engine, engine.submit(request(i, 5 + i)))
 
     threads = [threading.Thread(target=ask, args=(i,)) for i in range(8)]
     for thread in threads:
@@ -55,19 +56,19 @@ def test_threads_get_what_each_gets_alone():
 def test_one_that_drives_fills_what_others_take_later():
     engine = shared()
     slow, fast = engine.submit(request(1)), engine.submit(request(2))
-    tokens(fast)
-    assert len(slow.take()) == 10
+    tokens(engine, fast)
+    assert len(engine.take([slow])) == 10
 
 
 def test_what_nobody_waits_for_ends():
     engine = shared()
     left, other = engine.submit(request(1, 50)), engine.submit(request(2))
-    left.take()
-    left.drop()
-    tokens(other)
+    engine.take([left])
+    engine.drop([left])
+    tokens(engine, other)
     assert engine.stats().finished == {"cancelled": 1, "length": 1}
-    with pytest.raises(StateError, match="has ended"):
-        left.take()
+    with pytest.raises(StateError, match="have ended"):
+        engine.take([left])
 
 
 def test_dropping_never_waits_for_a_step():
@@ -78,14 +79,14 @@ def test_dropping_never_waits_for_a_step():
     class Collecting(FakeBackend):
         def execute(self, step, cache):
             if going:
-                going.pop().drop()
+                engine.drop([going.pop()])
                 gc.collect()
             return super().execute(step, cache)
 
     engine = shared(Collecting(block_size=4))
     dropped, other = engine.submit(request(1, 50)), engine.submit(request(2))
     going.append(dropped)
-    assert len(tokens(other)) == 10
+    assert len(tokens(engine, other)) == 10
     assert engine.stats().finished == {"cancelled": 1, "length": 1}
 
 
@@ -93,9 +94,9 @@ def test_a_stop_ends_a_request_before_the_next_step():
     backend = FakeBackend(block_size=4, max_context=64)
     engine = shared(backend)
     pending = engine.submit(request(1, 50))
-    pending.take()
-    pending.cancel(reason="stop")
-    (event,) = pending.take()
+    engine.take([pending])
+    engine.cancel(pending, reason="stop")
+    (event,) = engine.take([pending])
     assert event.finish_reason == "stop"
     assert backend.num_steps == 1
 
@@ -107,7 +108,7 @@ def test_refusals_are_raised_and_harm_nobody():
         engine.submit(EngineRequest([]))
     with pytest.raises(TokenIdError):
         engine.submit(EngineRequest([99]))
-    assert len(tokens(pending)) == 10
+    assert len(tokens(engine, pending)) == 10
 
 
 def test_closing_ends_everything():
@@ -116,7 +117,7 @@ def test_closing_ends_everything():
     engine.close()
     engine.close()
     with pytest.raises(StateError):
-        pending.take()
+        engine.take([pending])
     with pytest.raises(StateError, match="closed"):
         engine.submit(request(1))
 
@@ -125,18 +126,18 @@ def test_closing_ends_everything():
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_child_begins_anew():
     engine = shared()
-    expected = tokens(engine.submit(request(1)))
+    expected = tokens(engine, engine.submit(request(1)))
     pending = engine.submit(request(2))
-    pending.take()
+    engine.take([pending])
     child = os.fork()
     if child == 0:
         try:
-            right = tokens(engine.submit(request(1))) == expected
-            with pytest.raises(StateError, match="has ended"):
-                pending.take()
+            right = tokens(engine, engine.submit(request(1))) == expected
+            with pytest.raises(StateError, match="have ended"):
+                engine.take([pending])
         except BaseException:  # noqa: BLE001 - whatever it is, the child says so and ends
             right = False
         os._exit(0 if right else 1)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
-    assert len(pending.take()) == 1
+    assert len(engine.take([pending])) == 1

@@ -85,7 +85,7 @@ class CacheManager:
         return prefix.length
 
     def would_reuse(self, tokens: Tokens, *, extra: Extra = None) -> int:
-        """What `open` would return, without changing anything."""
+        """What `open` would return, without changing anything; less if the tiers fail or there is no room then."""
         return self._reach(self._find(tokens, extra), self._in_reach).length
 
     def coming_prefix(self, tokens: Tokens, *, extra: Extra = None) -> int:
@@ -94,19 +94,17 @@ class CacheManager:
         Returns:
             0 if that is not longer than `would_reuse`.
         """
+        if not self._prefix_reuse:
+            return 0
         longest = 0
         for sequence in self._sequences.values():
             known = sequence.tokens
-            if (
-                known is None
-                or sequence.extra != extra
-                or sequence.swapped is not None
-                or not self._prefix_reuse
-            ):
+            if known is None or sequence.length >= len(known) - 1 or sequence.swapped is not None:
                 continue
-            if sequence.length < len(known) - 1:
-                common = common_beginning(tokens, known, limit=len(tokens) - 1)
-                longest = max(longest, self._publishable(common, len(known)))
+            if sequence.extra == extra:
+                common = self._publishable(common_beginning(tokens, known, limit=len(tokens) - 1))
+                if common > sequence.length:  # else it is in the index, or has left it again
+                    longest = max(longest, common)
         return longest if longest and longest > self.would_reuse(tokens, extra=extra) else 0
 
     def length(self, seq: int) -> int:
@@ -342,8 +340,8 @@ class CacheManager:
         else:
             self._supply.publish(sequence, tokens, tail=num_tokens > 1 and self._shape.can_copy)
 
-    def _publishable(self, common: int, known: int) -> int:
-        """How much of ``common`` tokens others will find of a sequence once its ``known`` tokens are computed."""
+    def _publishable(self, common: int) -> int:
+        """How much of the first ``common`` tokens of a prompt others will find once it is computed."""
         shape = self._shape
         if shape.exact:
             step = shape.snapshot_tokens

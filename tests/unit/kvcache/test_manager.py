@@ -274,6 +274,23 @@ def test_a_prefix_that_a_neighbour_is_computing_is_worth_waiting_for() -> None:
     assert cache.would_reuse(newcomer) == 22
 
 
+def test_of_a_recurrent_state_only_snapshots_still_to_come_are_worth_waiting_for() -> None:
+    cache = CacheManager(PoolShape(1, 64, exact=True, paged=False, snapshot_tokens=8))
+    cache.open(1, SHARED)
+    step = cache.begin_step()
+    assert step.extend(1, 30) == 8
+    assert cache.coming_prefix([*SHARED[:15], 1]) == 8
+    assert cache.coming_prefix([*SHARED[:7], 1]) == 0
+    step.commit(1, SHARED)
+    assert cache.would_reuse([*SHARED[:15], 1]) == 8
+    step = cache.begin_step()
+    assert step.extend(1, 8) == 8  # in the only slot there is: the snapshot is gone
+    step.commit(1, SHARED)
+    assert cache.would_reuse([*SHARED[:15], 1]) == 0
+    assert cache.coming_prefix([*SHARED[:15], 1]) == 0
+    assert cache.coming_prefix([*SHARED[:25], 1]) == 24
+
+
 def test_common_beginnings_of_any_length_are_measured_exactly() -> None:
     seed = random.SystemRandom().randrange(1_000_000)
     print(f"seed {seed}")

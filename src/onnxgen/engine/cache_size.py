@@ -60,12 +60,13 @@ def _cache_of(
 ) -> KVCache:
     if not backend.capabilities.paged:
         return backend.create_cache(num_seqs=max(num_tokens // max_seq_tokens, 1), num_tokens=max_seq_tokens)
-    # as many tokens for each of `max_seqs`, in whole blocks
-    size = probe.block_size
-    each = min(max(num_tokens // config.scheduler.max_seqs // size, 1) * size, max_seq_tokens)
+    # whole blocks, as many for each of `max_seqs`
+    num_blocks = -(-num_tokens // probe.block_size)
+    blocks_each = max(num_blocks // config.scheduler.max_seqs, 1)
+    blocks_each = min(blocks_each, -(-max_seq_tokens // probe.block_size))
     return backend.create_cache(
-        num_seqs=max(num_tokens // each, 1),
-        num_tokens=each,
+        num_seqs=-(-num_blocks // blocks_each),
+        num_tokens=min(blocks_each * probe.block_size, max_seq_tokens),
         window_group=backend.capabilities.window is not None,
     )
 

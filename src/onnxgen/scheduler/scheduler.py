@@ -57,6 +57,12 @@ class Scheduler:
         plan = StepPlan(self._cache.begin_step())
         self._step += 1
         self._shrink_to_budgets(plan)
+        self._fill_from_lanes(plan)
+        if not plan.slices and plan.resumed:  # who has come back for nothing can make others give way now
+            self._fill_from_lanes(plan)
+        return self._reported(plan)
+
+    def _fill_from_lanes(self, plan: StepPlan) -> None:
         for lane in tuple(self._roster.lanes):
             self._left = self._config.max_step_tokens
             if self._config.solo:
@@ -65,8 +71,7 @@ class Scheduler:
                 self._fill(plan, lane)
             if plan.slices:
                 self._roster.give_turn_away(lane)
-                break
-        return self._reported(plan)
+                return
 
     def _fill(self, plan: StepPlan, lane: Hashable) -> None:
         prefills: list[Job] = []
@@ -92,19 +97,13 @@ class Scheduler:
         self._start_others(plan, lane)
 
     def _advance(self, plan: StepPlan, job: Job, context_len: int) -> None:
-        """Let a running job go on. When there are no blocks for it others give way, or a decode itself."""
+        """Let a running job go on. When there are no blocks for it lower claims give way, or it waits."""
         chunk = self._next_chunk(plan, job, context_len)
         while chunk.num_tokens > 0 and not self._reserve(plan, job, context_len, chunk):
-            if self._config.preemption == "off":
-                return
             loser = who_gives_way(job, self._roster.running, self._cache, step=self._step)
-            if loser is None and len(job.tokens) - context_len == 1 and len(self._roster.running) > 1:
-                loser = job
-            if loser is None:
+            if loser is None or self._config.preemption == "off":
                 return
             self._preempt(plan, loser)
-            if loser is job:
-                return
 
     def _start_others(self, plan: StepPlan, lane: Hashable) -> None:
         """Those who gave way come back, then newcomers are admitted, in order and as long as there is room."""

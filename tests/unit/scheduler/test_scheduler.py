@@ -223,6 +223,7 @@ def test_swapped_jobs_come_back_with_all_they_had():
     while not loop.step().resumed:
         pass
     assert loop.last.resumed == [(loser.job, held)]
+    assert loser.job.goal == held + 1, "it is spared until it gained a token"
     loop.run(bound=60)
 
 

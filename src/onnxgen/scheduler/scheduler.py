@@ -177,8 +177,8 @@ class Scheduler:
         debt = self._debt(plan)
         if not self._room.missing_blocks(job, debt=debt, reused=0, is_open=False):
             return True
-        reused = self._cache.would_reuse(job.tokens, extra=job.extra)
-        return reused > 0 and not self._room.missing_blocks(job, debt=debt, reused=reused, is_open=False)
+        shared = self._cache.would_share(job.tokens, extra=job.extra)
+        return shared > 0 and not self._room.missing_blocks(job, debt=debt, reused=shared, is_open=False)
 
     def _debt(self, plan: StepPlan) -> int:
         """Blocks that those who run will ask for: for the rest of their prompts, and to grow a little."""

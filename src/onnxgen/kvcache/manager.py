@@ -29,7 +29,6 @@ class CacheManager:
         shape: What there is to share out.
         prefix_reuse: Keep what sequences leave behind, for others that begin with the same tokens.
         tiers: Where swapped sequences go, and prefixes that have to leave the pool; None: nowhere.
-        align_reuse: Reuse multiples of so many tokens only.
     """
 
     def __init__(
@@ -38,11 +37,9 @@ class CacheManager:
         *,
         prefix_reuse: bool = True,
         tiers: Tiers | None = None,
-        align_reuse: int = 1,
     ) -> None:
         self._shape = shape
         self._prefix_reuse = prefix_reuse
-        self._align = align_reuse
         self._tiers = tiers
         self._supply = BlockSupply(shape, tiers=tiers)
         self._sequences: dict[int, CachedSequence] = {}
@@ -87,6 +84,13 @@ class CacheManager:
     def would_reuse(self, tokens: Tokens, *, extra: Extra = None) -> int:
         """What `open` would return, without changing anything; less if the tiers fail or there is no room then."""
         return self._reach(self._find(tokens, extra), self._in_reach).length
+
+    def would_share(self, tokens: Tokens, *, extra: Extra = None) -> int:
+        """How much of that lies in full blocks that open sequences hold, and so takes no block from anybody."""
+        references, size = self._supply.pools[FULL].references, self._shape.block_size
+        prefix = self._reach(self._find(tokens, extra), self._in_reach)
+        full = prefix.entries[: prefix.length // size]
+        return size * sum(entry.resident and references[entry.block] > 1 for entry in full)
 
     def coming_prefix(self, tokens: Tokens, *, extra: Extra = None) -> int:
         """The longest beginning shared with what an open sequence will hold once its known tokens are computed.
@@ -312,7 +316,7 @@ class CacheManager:
         return self._supply.index.find(tokens, extra=extra, limit=len(tokens) - 1)
 
     def _reach(self, hit: PrefixHit, in_reach: Callable[[Entry, int], bool]) -> Prefix:
-        return reusable(hit, self._shape, align=self._align, in_reach=in_reach)
+        return reusable(hit, self._shape, in_reach=in_reach)
 
     def _in_reach(self, entry: Entry, group: int) -> bool:
         spill = self._supply.spill
@@ -348,7 +352,7 @@ class CacheManager:
             common = 0 if step is None or not shape.can_copy else common - common % step
         elif not shape.can_copy:
             common -= common % shape.block_size
-        return common - common % self._align
+        return common
 
     def _pin(self, sequence: CachedSequence) -> CachedSequence:
         """The same content once more, as far as the backend lets two share it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -42,13 +41,10 @@ def entry_tables(entry: Entry, num_groups: int, *, with_window: bool) -> list[li
     return [[entry.block], window][:num_groups]
 
 
-def reusable(
-    hit: PrefixHit, shape: PoolShape, *, align: int, in_reach: Callable[[Entry, int], bool]
-) -> Prefix:
+def reusable(hit: PrefixHit, shape: PoolShape, *, in_reach: Callable[[Entry, int], bool]) -> Prefix:
     """The longest beginning of a hit that a backend can go on from.
 
-    It is a multiple of ``align`` long. Its content is ``in_reach``, by entry and group; of windowed layers, what the
-    next token sees. A part of a block is used where the backend can copy it, or where its only holder, the index,
+    Its content is ``in_reach``, by entry and group; of windowed layers, what the next token sees. A part of a block is used where the backend can copy it, or where its only holder, the index,
     gives it away. A recurrent state is used whole.
     """
     size = shape.block_size
@@ -57,7 +53,7 @@ def reusable(
         [hit.num_tokens, *(number * size for number, e in enumerate(entries) if not in_reach(e, FULL))]
     )
     while length:
-        length = _allowed(length, hit, shape, align=align)
+        length = _allowed(length, hit, shape)
         first_seen = _first_seen(length, shape)
         holes = (
             []
@@ -70,15 +66,12 @@ def reusable(
     return Prefix()
 
 
-def _allowed(length: int, hit: PrefixHit, shape: PoolShape, *, align: int) -> int:
-    aligned = length - length % align
+def _allowed(length: int, hit: PrefixHit, shape: PoolShape) -> int:
     if shape.exact:
         given_away = shape.can_copy or hit.tail is None or not hit.tail.held
-        return aligned if aligned == hit.num_tokens and given_away else 0
-    is_whole = aligned == hit.num_tokens and hit.tail is not None and not hit.tail.held
-    if shape.can_copy or is_whole:
-        return aligned
-    return length - length % math.lcm(align, shape.block_size)
+        return length if length == hit.num_tokens and given_away else 0
+    is_whole = length == hit.num_tokens and hit.tail is not None and not hit.tail.held
+    return length if shape.can_copy or is_whole else length - length % shape.block_size
 
 
 def _first_seen(length: int, shape: PoolShape) -> int:

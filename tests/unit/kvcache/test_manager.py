@@ -150,13 +150,14 @@ def test_equal_prompts_computed_side_by_side_end_in_the_same_blocks() -> None:
     cache.check_integrity()
 
 
-def test_reuse_is_cut_to_the_grid_that_is_asked_for() -> None:
-    cache = CacheManager(PoolShape(20, 4), align_reuse=6)
+def test_only_blocks_that_others_hold_are_shared() -> None:
+    cache = CacheManager(PoolShape(20, 4))
     said(cache, 1, SHARED[:20])
-    for common in range(20):
-        assert cache.would_reuse([*SHARED[:common], 1]) == common - common % 6
-    assert cache.open(2, SHARED[:20]) == 18
-    assert [c.num_tokens for c in grow(cache, 2, SHARED[:20])] == [2]
+    assert (cache.would_reuse(SHARED[:20]), cache.would_share(SHARED[:20])) == (19, 0)
+    cache.open(2, SHARED[:10])
+    assert (cache.would_reuse(SHARED[:20]), cache.would_share(SHARED[:20])) == (19, 12)
+    cache.release(2, None)
+    assert cache.would_share(SHARED[:20]) == 0
 
 
 def test_a_recurrent_state_is_reused_whole_or_not_at_all() -> None:

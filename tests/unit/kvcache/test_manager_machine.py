@@ -32,7 +32,6 @@ class CacheMachine(RuleBasedStateMachine):
     def begin(self, seed: int) -> None:
         rng = random.Random(seed)
         self.pool = self.shape(rng)
-        self.align = rng.choice([1, 1, 1, 2, 3, 4])
         self.reuse = rng.random() < 0.9
         self.shadow = ShadowCache(self.pool)
         self.mover: ShadowMover | None = None
@@ -41,7 +40,7 @@ class CacheMachine(RuleBasedStateMachine):
             self.mover = ShadowMover(self.shadow, rng, failures=rng.choice([0, 0, 0.2]))
             host, disk = rng.randint(0, 60), rng.choice([0, rng.randint(0, 60)])
             tiers = Tiers(self.mover, host_bytes=host, disk_bytes=disk)
-        self.cache = CacheManager(self.pool, prefix_reuse=self.reuse, tiers=tiers, align_reuse=self.align)
+        self.cache = CacheManager(self.pool, prefix_reuse=self.reuse, tiers=tiers)
         self.tokens: dict[int, list[int]] = {}
         self.extras: dict[int, str | None] = {}
         self.reservation: Reservation | None = None
@@ -76,7 +75,6 @@ class CacheMachine(RuleBasedStateMachine):
         assert reused == self.cache.length(seq)
         assert reused == promised or (self.mover is not None and reused < promised)
         assert reused < len(tokens)
-        assert reused % self.align == 0
         self.tokens[seq], self.extras[seq] = tokens, extra
 
     @precondition(lambda self: self.tokens)
@@ -283,7 +281,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.said = [*self.said[-6:], tokens]
         extra = self.extras.pop(seq)
         if keep and self.cache.would_reuse([0], extra=extra) == 0 and self.reuses_all:
-            assert self.cache.would_reuse([*tokens[:held], 0], extra=extra) == held - held % self.align
+            assert self.cache.would_reuse([*tokens[:held], 0], extra=extra) == held
 
     @property
     def reuses_all(self) -> bool:

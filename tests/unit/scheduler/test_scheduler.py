@@ -278,6 +278,19 @@ def test_a_restarted_job_computes_all_again_in_its_new_lane():
     assert other.ended
 
 
+def test_a_first_chunk_that_would_stop_short_of_its_mark_waits_for_blocks():
+    loop = loop_of(num_blocks=16, block_size=4)
+    above, run = loop.add(12, 44), loop.add(8, 50)
+    loop.step()
+    while loop.cache.length(run.job.id) < 28:
+        loop.step()
+    loop.scheduler.restart(run.job, lane="far", extra="far", min_chunk_end=29)
+    while above.ended is None:
+        assert [part.job for part in loop.step().slices] == [above.job], "7 blocks are free, 8 are needed"
+    assert sizes(loop.step()) == [(1, 0, 29)]
+    loop.run(bound=30)
+
+
 def test_a_cache_budget_in_bytes_is_kept_by_those_who_grow():
     loop = loop_of(num_blocks=64, block_size=4, max_cache_bytes=600)
     runs = [loop.add(7, 20) for _ in range(4)]

@@ -1,10 +1,10 @@
 """Paged attention of the native step against ONNX Runtime's GroupQueryAttention, in the same run.
 
-    python benchmarks/bench_paged_attention.py [--shapes 14,2,64 9,3,64] [--threads 2] [--rounds 7] [--layers 8] [--json FILE]
+    python benchmarks/bench_paged_attention.py [--shapes 14,2,64 9,3,64] [--threads 2] [--rounds 7] [--layers 8] [--bits 16] [--json FILE]
 
 Cases: a causal prompt (in passes of 512 tokens, as steps are), decoding one sequence, decoding 16 together. Decoding goes through
 ``--layers`` caches of their own, so that keys and values come from where they are in a model's step. Both rotate nothing and hold
-their keys and values in place: int16 pages here, float32 buffers there. Prints microseconds a layer, operations or bytes a
+their keys and values in place: pages of int16 or int8 here, float32 buffers there. Prints microseconds a layer, operations or bytes a
 second of ours, and the ratio.
 """
 
@@ -97,12 +97,14 @@ class Ours:
                 value_column=(a.heads + a.kv_heads) * a.head_dim,
                 **dict.fromkeys(("query_norm", "key_norm", "cos", "sin"), 0),
                 epsilon=0.0,
+                slots_word=int(Header.SLOTS),
             )
             self.table.add(
                 a.attend_kernel(),
                 parts=PARTS,
                 **a.attend_constants(),
                 **shared,
+                table_word=int(Header.BLOCK_TABLE),
                 out=out,
                 out_stride=4 * a.heads * a.value_dim,
                 sinks=0,
@@ -216,12 +218,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--prompt", type=int, default=2048)
+    parser.add_argument("--bits", type=int, default=16, choices=(8, 16), help="of keys and values in pages")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     results: list[dict[str, Any]] = []
     for shape in options.shapes:
         heads, kv_heads, dim = (int(part) for part in shape.split(","))
-        a = PagedAttention(heads, kv_heads, dim, dim)
+        a = PagedAttention(heads, kv_heads, dim, dim, bits=options.bits)
         steps = [(1, start, min(PASS, options.prompt - start)) for start in range(0, options.prompt, PASS)]
         cases = {f"prompt {options.prompt}": (steps, 1)}
         cases |= {
@@ -263,7 +266,7 @@ def main() -> None:
                     "foreign_cpus": foreign,
                 }
             )
-    more = {"threads": options.threads, "rounds": options.rounds, "layers": options.layers}
+    more = {name: getattr(options, name) for name in ("threads", "rounds", "layers", "bits")}
     save(options.json, {**conditions(["onnxruntime", "numba", "numpy"], **more), "results": results})
 
 

@@ -255,9 +255,10 @@ class RandomRun:
             number, index = rng.choice(sorted(self.open))
             reason = rng.choice(["cancelled", "cancelled", "stop"])
             whole = rng.random() < 0.5
-            assert self.core.cancel(number, index=None if whole else index, reason=reason)
+            done = self.core.cancel(number, index=None if whole else index, reason=reason)
+            assert done or (number, index) in self.outcome.cancelled
             for key in [k for k in self.open if k == (number, index) or (whole and k[0] == number)]:
-                self.outcome.cancelled[key] = reason
+                self.outcome.cancelled.setdefault(key, reason)  # an interrupted step told nobody yet
         if rng.random() < 0.02:
             self.core.forget_prefixes()
         if rng.random() < 0.02:

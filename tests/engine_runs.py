@@ -97,9 +97,12 @@ class FailsOn:
 
 
 class Interruptible(FakeBackend):
-    """Interrupts the caller, as Ctrl-C does, at the end of steps of these numbers."""
+    """Interrupts the caller, as Ctrl-C does, at the end of steps of some numbers; may be unable to copy blocks."""
 
-    interrupt_steps: Sequence[int] = ()
+    def __init__(self, *args, copy_blocks: bool = True, **options) -> None:
+        super().__init__(*args, **options)
+        self._capabilities = replace(self._capabilities, copy_blocks=copy_blocks)
+        self.interrupt_steps: Sequence[int] = ()
 
     def execute(self, step: Step, cache: KVCache) -> StepOutput:
         output = super().execute(step, cache)
@@ -365,6 +368,8 @@ class RandomRun:
             options["window"] = rng.randint(1, 20)
         if kind == "exact":
             options["rewind"] = False
+        if rng.random() < 0.2:
+            options["copy_blocks"] = False
         if rng.random() < 0.4:
             options["fail_steps"] = sorted(rng.sample(range(100), rng.randint(1, 8)))
         if rng.random() < 0.3:

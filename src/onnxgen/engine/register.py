@@ -95,6 +95,7 @@ class Register:
         )
         usage = sample.usage
         if tracked.drop_unforked(sample, index):
+            job.width -= 1
             self._tell_end(tracked, EngineEvent(tracked.id, index, finish_reason=reason, usage=usage))
         else:
             self.end(sample, job, reason)
@@ -154,6 +155,9 @@ class Register:
         for tracked in self._requests.values():
             own = [s.index for s, _ in self._samples.values() if s.request_id == tracked.id]
             assert sorted([*own, *tracked.unforked]) == sorted(tracked.open), (own, tracked.unforked)
+        for sample, job in self._samples.values():
+            stands_for = 1 + len(self._requests[sample.request_id].unforked)
+            assert job.width == stands_for, f"{sample} counts as {job.width} and stands for {stands_for}"
 
     def _tell_end(self, tracked: Tracked, event: EngineEvent) -> None:
         assert event.finish_reason is not None

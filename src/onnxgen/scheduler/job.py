@@ -36,7 +36,8 @@ class Job:
         priority: Smaller goes first.
         tenant: On whose account it runs, for fair shares.
         extra: What cached content depends on besides tokens.
-        width: Sequences that it counts as, because it will fork into so many.
+        width: Sequences that it counts as, because it will fork into so many. Each fork lowers it, and
+            whoever owns the job when it will fork into fewer.
         lane: Jobs of different lanes never share a step.
         min_chunk_end: Its first chunk reaches at least this position, whatever the budget of a step.
         allow_cap: ``max_tokens`` may be lowered to what fits.

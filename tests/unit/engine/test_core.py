@@ -233,6 +233,17 @@ def test_one_sample_of_several_can_be_cancelled(backend, before):
     assert [answers(events)[0, i] for i in (1, 2)] == expected[1:]
 
 
+def test_samples_that_were_cancelled_before_the_fork_take_no_seats():
+    core = engine(FakeBackend(max_context=64, block_size=4), budgets={"max_seqs": 3})
+    several = core.submit(EngineRequest([5, 6], max_new_tokens=9, n=3, ignore_eos=True))
+    others = [core.submit(EngineRequest([i], max_new_tokens=2, ignore_eos=True)) for i in (7, 8)]
+    assert core.cancel(several, index=0)
+    assert core.cancel(several, index=2)
+    assert {e.request_id for e in drive(core, until=2)} == {several, *others}, "all fit side by side"
+    ended = ends(drive(core))
+    assert ended[several, 1].finish_reason == "length"
+
+
 def test_a_step_that_fails_once_costs_nobody_anything(backend):
     requests = [EngineRequest([i, 1, 2, 3, 4], max_new_tokens=8, ignore_eos=True) for i in range(4)]
     expected = [alone(backend, request)[0] for request in requests]

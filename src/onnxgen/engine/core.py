@@ -214,8 +214,8 @@ class EngineCore:
         self._tally.add(
             plan,
             executed,
-            generated=len(chosen),
-            waiting=self._scheduler.num_waiting,
+            generated=sum(not isinstance(token, OnnxgenError) for _, _, token in chosen),
+            waiting=self._scheduler.num_waiting + self._scheduler.num_away,
             plan_s=planned - started,
             sample_s=chosen_at - executed_at,
             total_s=time.perf_counter() - started,
@@ -243,7 +243,7 @@ class EngineCore:
         return self._tally.stats(
             submitted=self._register.submitted,
             finished=dict(self._register.finished),
-            waiting=self._scheduler.num_waiting,
+            waiting=self._scheduler.num_waiting + self._scheduler.num_away,
             running=self._scheduler.num_running,
             cache=self._blocks.usage(),
         )

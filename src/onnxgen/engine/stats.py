@@ -18,7 +18,7 @@ class StepStats:
         prefill_tokens: Tokens of prompts, and of sequences that are computed again.
         decode_tokens: Tokens of sequences that lacked one only.
         preempted: Sequences that gave up their blocks for it.
-        waiting: Sequences that wait after it, preempted ones included.
+        waiting: Sequences that wait after it, for their first step or because they gave way.
         plan_s: Seconds to plan it.
         execute_s: Seconds in the backend.
         sample_s: Seconds to choose tokens.
@@ -54,7 +54,7 @@ class EngineStats:
         generated_tokens: Tokens chosen.
         preemptions: How often a sequence gave up its blocks.
         failed_steps: Steps that raised.
-        waiting: Sequences that wait now, preempted ones included.
+        waiting: Sequences that wait now, for their first step or because they gave way.
         running: Sequences that hold blocks and take part.
         cache: The block pool.
     """

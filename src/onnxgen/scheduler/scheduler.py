@@ -311,14 +311,9 @@ class Scheduler:
         return self._roster.num_waiting
 
     @property
-    def num_swapped(self) -> int:
-        """How many gave way and lie in a tier."""
-        return sum(job.state is JobState.SWAPPED for job in self._roster.away)
-
-    @property
-    def num_preempted(self) -> int:
-        """How many gave way and will be computed again."""
-        return len(self._roster.away) - self.num_swapped
+    def num_away(self) -> int:
+        """How many gave way and come back."""
+        return len(self._roster.away)
 
     def check_integrity(self) -> None:
         """Every job is in one place and in order, and those whom the cache should hold are there.

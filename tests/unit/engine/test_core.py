@@ -290,6 +290,17 @@ def test_a_logits_processor_that_raises_ends_its_own_request_only(backend):
     assert len(answers(events)[good, 0]) == 9
 
 
+def test_a_token_that_could_not_be_chosen_is_not_counted():
+    def refuse(history, row):
+        row[:] = -np.inf
+
+    core = engine(FakeBackend(max_context=64, block_size=4))
+    core.submit(EngineRequest([3], max_new_tokens=2, processors=[refuse]))
+    core.submit(EngineRequest([4], max_new_tokens=2, ignore_eos=True))
+    drive(core)
+    assert core.stats().generated_tokens == 2
+
+
 def test_a_second_request_computes_only_what_is_new(backend):
     core = engine(backend)
     prompt = list(range(20))
@@ -320,6 +331,19 @@ def test_a_pool_for_one_and_a_half_serves_four():
     events = drive(core)
     assert [answers(events)[i, 0] for i in ids] == expected
     assert core.stats().preemptions > 0
+
+
+def test_stats_count_who_waits_for_a_first_step_and_who_gave_way():
+    core = engine(FakeBackend(max_context=64, block_size=4), budgets={"max_seqs": 3})
+    for i in range(4):
+        core.submit(EngineRequest([i + 3] * 5, max_new_tokens=20, ignore_eos=True))
+    drive(core, until=2)
+    assert (core.stats().running, core.stats().waiting) == (3, 1)
+    core.reconfigure(SchedulerConfig(max_seqs=1))
+    core.step()
+    assert (core.stats().running, core.stats().waiting) == (1, 3)
+    assert core.last_step.waiting == 3
+    assert core.stats().preemptions == 2
 
 
 def test_a_long_prompt_does_not_stop_the_others():

@@ -170,7 +170,7 @@ def test_a_fork_without_a_seat_comes_back_with_what_it_shares():
     loop.step()
     child = loop.fork(parent, 12)
     assert child.job.state is JobState.PREEMPTED
-    assert loop.scheduler.num_preempted == 1
+    assert loop.scheduler.num_away == 1
     loop.run(bound=20)
     assert child.ended > parent.ended
 
@@ -218,7 +218,7 @@ def test_swapped_jobs_come_back_with_all_they_had():
     loser = loop.add(8, 40)
     until_somebody_gives_way(loop)
     assert loop.last.preempted == [(loser.job, "swap")]
-    assert (loser.job.state, loop.scheduler.num_swapped) == (JobState.SWAPPED, 1)
+    assert (loser.job.state, loop.scheduler.num_away) == (JobState.SWAPPED, 1)
     held = len(loser.job.tokens) - 1
     while not loop.step().resumed:
         pass
@@ -418,10 +418,5 @@ def test_views_count_jobs_where_they_are():
     loop.add(3, 9)
     loop.step()
     scheduler = loop.scheduler
-    assert (scheduler.num_running, scheduler.num_waiting, scheduler.num_swapped, scheduler.num_preempted) == (
-        1,
-        1,
-        0,
-        0,
-    )
+    assert (scheduler.num_running, scheduler.num_waiting, scheduler.num_away) == (1, 1, 0)
     assert [job.id for job in scheduler.jobs] == [0, 1]

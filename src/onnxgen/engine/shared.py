@@ -6,7 +6,6 @@ thread is in one; then it waits for that one to end.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 
@@ -16,6 +15,7 @@ from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.stats import EngineStats
 from onnxgen.errors import StateError
 from onnxgen.foundations.after_fork import in_forked_children
+from onnxgen.foundations.fair_lock import FairLock
 
 
 class SharedEngine:
@@ -28,7 +28,7 @@ class SharedEngine:
     def __init__(self, make: Callable[[], EngineCore]) -> None:
         self._make = make
         self._core: EngineCore | None = None
-        self._lock = threading.Lock()
+        self._lock = FairLock()
         self._untaken: dict[int, list[EngineEvent]] = {}
         self._dropped: deque[int] = deque()
         self._closed = False
@@ -41,7 +41,7 @@ class SharedEngine:
             OnnxgenError: What `EngineCore.submit` raises, and what making the engine raises.
             StateError: The engine is closed.
         """
-        with self._lock:
+        with self._lock.held():
             core = self._opened()
             try:
                 request_id = core.submit(request)
@@ -57,13 +57,15 @@ class SharedEngine:
             StateError: None of them has more to tell: they have ended, or the engine is closed.
         """
         while True:
-            with self._lock:
+            with self._lock.held():
                 known = [self._untaken[i] for i in request_ids if i in self._untaken]
                 events = [event for untaken in known for event in untaken]
                 if events:
                     for untaken in known:
                         untaken.clear()
                     return events
+                if self._closed:
+                    raise StateError("the model was closed while this request was under way")
                 if self._core is None or not known or not self._core.has_work:
                     raise StateError("nothing more will be told of these requests: they have ended")
                 self._step(self._core)
@@ -72,7 +74,7 @@ class SharedEngine:
         self, request_id: int, *, index: int | None = None, reason: FinishReason = "cancelled"
     ) -> None:
         """End a request, or one of its samples; its last event is there at once."""
-        with self._lock:
+        with self._lock.held():
             if self._core is not None:
                 self._core.cancel(request_id, index=index, reason=reason)
                 self._core.hand_over()
@@ -80,20 +82,18 @@ class SharedEngine:
     def drop(self, request_ids: Iterable[int]) -> None:
         """End requests that nobody waits for any more. Never waits itself, so finalizers may call it."""
         self._dropped.extend(request_ids)
-        if self._lock.acquire(blocking=False):
-            try:
+        with self._lock.held_if_free() as is_held:
+            if is_held:
                 self._end_dropped()
-            finally:
-                self._lock.release()
 
     def stats(self) -> EngineStats | None:
         """What the engine has done; None if nothing was asked of it yet."""
-        with self._lock:
+        with self._lock.held():
             return None if self._core is None else self._core.stats()
 
     def close(self) -> None:
         """End all requests and release the cache. Calling it twice is harmless."""
-        with self._lock:
+        with self._lock.held():
             self._closed = True
             core, self._core = self._core, None
             self._untaken.clear()
@@ -127,6 +127,6 @@ class SharedEngine:
 
     def _begin_anew(self) -> None:
         """In a forked child: another thread may have been in the middle of a step, and goes on in the parent only."""
-        self._lock = threading.Lock()
+        self._lock = FairLock()
         self._core = None
         self._untaken = {}

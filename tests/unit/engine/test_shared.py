@@ -3,6 +3,7 @@
 import gc
 import os
 import threading
+import time
 
 import pytest
 
@@ -141,3 +142,35 @@ def test_a_forked_child_begins_anew():
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
     assert len(engine.take([pending])) == 1
+
+
+def test_a_thread_that_waits_is_let_in_before_one_that_comes_back():
+    """Whoever drives would otherwise keep the others from their tokens, and from asking at all."""
+    core_steps = []
+
+    class Counting(FakeBackend):
+        def execute(self, step, cache):
+            core_steps.append(step)
+            if len(core_steps) == 3:
+                late.start()
+                while len(engine._lock._queue) < 2:  # until it waits
+                    time.sleep(0.001)
+            return super().execute(step, cache)
+
+    def ask():
+        asked_after.append(tokens(engine, engine.submit(request(2, 1))) and len(core_steps))
+
+    engine, asked_after = shared(Counting(block_size=4, max_context=64)), []
+    late = threading.Thread(target=ask)
+    tokens(engine, engine.submit(request(1, 40)))
+    late.join()
+    assert asked_after and asked_after[0] <= 5, "its prompt and its token are the next step"
+
+
+def test_closing_says_why_nothing_comes_any_more():
+    engine = shared()
+    left = engine.submit(request(1, 50))
+    engine.take([left])
+    engine.close()
+    with pytest.raises(StateError, match="the model was closed"):
+        engine.take([left])

@@ -46,7 +46,7 @@ from onnxgen.kvcache.base import Extra
 from onnxgen.kvcache.manager import CacheManager
 from onnxgen.scheduler.config import SchedulerConfig
 from onnxgen.scheduler.costs import PreemptionCosts
-from onnxgen.scheduler.job import Job
+from onnxgen.scheduler.job import Job, JobState
 from onnxgen.scheduler.plan import StepPlan
 from onnxgen.scheduler.scheduler import Scheduler
 
@@ -208,9 +208,13 @@ class EngineCore:
         executed_at = time.perf_counter()
         self._costs.observe_prefill(plan.num_prefill_tokens, executed.execute_s)
         self._scheduler.done(plan)
-        chosen = self._choose(executed)
-        chosen_at = time.perf_counter()
-        self._settle(executed, chosen)
+        try:
+            chosen = self._choose(executed)
+            chosen_at = time.perf_counter()
+            self._settle(executed, chosen)
+        except BaseException:
+            self._want_logits_again()
+            raise
         self._tally.add(
             plan,
             executed,
@@ -339,6 +343,14 @@ class EngineCore:
             if self._trace is not None:
                 trace_fork(self._trace, job.id, fork.id, child.index, self._blocks if runs else None)
         return forks
+
+    def _want_logits_again(self) -> None:
+        """Choosing was interrupted: sequences that got no token compute their last one again, and choose then."""
+        for job in self._register.jobs():
+            if job.state is JobState.RUNNING and self._blocks.length(job.id) == len(job.tokens):
+                self._blocks.rewind(job.id, len(job.tokens) - 1)
+                if self._trace is not None:
+                    trace_restart(self._trace, job, self._blocks)
 
     def _settle(self, executed: Executed, chosen: Sequence[Chosen]) -> None:
         """Append the tokens, end what they end, and say so."""

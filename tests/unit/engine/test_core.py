@@ -1,11 +1,13 @@
 """`EngineCore` on the scripted backend: life cycles, errors that stay with their request, and answers equal to those alone."""
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from onnxgen.backends.fake import FakeBackend
+from onnxgen.conformance.engine_trace import check_trace
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.core import EngineCore
 from onnxgen.engine.request import EngineRequest
@@ -299,6 +301,32 @@ def test_a_token_that_could_not_be_chosen_is_not_counted():
     core.submit(EngineRequest([4], max_new_tokens=2, ignore_eos=True))
     drive(core)
     assert core.stats().generated_tokens == 2
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_an_interrupt_while_tokens_are_chosen_costs_nobody_anything(backend, n, tmp_path):
+    calls = []
+
+    def interrupted_once(history, row):
+        calls.append(len(history))
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    drawn = SamplingOptions(temperature=1.0, seed=7)
+    request = EngineRequest([3, 1, 4], sampling=drawn, max_new_tokens=9, n=n, ignore_eos=True)
+    other = EngineRequest([5] * 6, max_new_tokens=12, ignore_eos=True)
+    expected = [*alone(backend, request), *alone(backend, other)]
+    core = engine(backend, trace=tmp_path / "trace")
+    core.submit(replace(request, processors=[interrupted_once]))
+    core.submit(other)
+    events = []
+    with pytest.raises(KeyboardInterrupt):
+        while True:
+            events += core.step()
+    core.check_integrity()
+    assert list(answers(events + drive(core)).values()) == expected
+    core.close()
+    assert not check_trace((tmp_path / "trace").read_text().splitlines()).violations
 
 
 def test_a_second_request_computes_only_what_is_new(backend):

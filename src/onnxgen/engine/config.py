@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from onnxgen.errors import ConfigError
-from onnxgen.scheduler.config import SchedulerConfig
+from onnxgen.scheduler.config import SchedulerConfig, check_count, check_switch
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class EngineConfig:
         prefix_reuse: What finished and running sequences have computed is used again by those that begin alike.
         host_tier_mb: Memory for blocks that leave the cache (swapped sequences, evicted prefixes), in MiB.
         disk_tier_mb: Room for such blocks in a folder, in MiB, once ``host_tier_mb`` is full.
-        disk_tier_dir: The folder; needed with ``disk_tier_mb``.
+        disk_tier_dir: The folder; goes with ``disk_tier_mb``.
         strict: The same tokens alone and in a crowd on backends too whose results depend on what else is in a step:
             sequences then take part one by one, prompts are cut at fixed places, and no prefix is reused, which is
             slow. Changes nothing on a backend that is batch invariant.
@@ -36,9 +36,9 @@ class EngineConfig:
     prefix_reuse: bool = True
     host_tier_mb: int = 0
     disk_tier_mb: int = 0
-    disk_tier_dir: Path | None = None
+    disk_tier_dir: str | os.PathLike[str] | None = None
     strict: bool = False
-    trace: Path | None = None
+    trace: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         """Check ranges and combinations.
@@ -47,12 +47,16 @@ class EngineConfig:
             ConfigError: Naming the field, its value and the range.
         """
         for name in ("max_seq_tokens", "cache_mb", "cache_tokens"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} must be at least 1, got {value}")
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name), least=1)
         for name in ("host_tier_mb", "disk_tier_mb"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must be at least 0, got {getattr(self, name)}")
+            check_count(name, getattr(self, name), least=0)
+        for name in ("prefix_reuse", "strict"):
+            check_switch(name, getattr(self, name))
+        for name in ("disk_tier_dir", "trace"):
+            path: object = getattr(self, name)
+            if path is not None and not isinstance(path, str | os.PathLike):
+                raise ConfigError(f"{name} is {path!r}; it must be a path")
         if self.cache_mb is not None and self.cache_tokens is not None:
             raise ConfigError(
                 f"cache_mb={self.cache_mb} and cache_tokens={self.cache_tokens} both size the cache; give one of them"
@@ -60,4 +64,8 @@ class EngineConfig:
         if self.disk_tier_mb and self.disk_tier_dir is None:
             raise ConfigError(
                 f"disk_tier_mb={self.disk_tier_mb} needs disk_tier_dir, the folder for the blocks"
+            )
+        if self.disk_tier_dir is not None and not self.disk_tier_mb:
+            raise ConfigError(
+                f"disk_tier_dir={os.fspath(self.disk_tier_dir)!r} needs disk_tier_mb, which says how much may lie there"
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from onnxgen.backends.base import KVCache
 from onnxgen.engine.block_mover import CacheBlockMover
 from onnxgen.engine.config import EngineConfig
@@ -38,7 +40,7 @@ class OutsidePool:
             return
         self._mover = CacheBlockMover(
             cache,
-            folder=config.disk_tier_dir if config.disk_tier_mb else None,
+            folder=None if config.disk_tier_dir is None else Path(config.disk_tier_dir),
             observe=costs.observe_swap,
         )
         self.tiers = Tiers(

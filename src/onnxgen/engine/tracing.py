@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from pathlib import Path
 
 from onnxgen.backends.base import CacheGeometry, Capabilities
 from onnxgen.engine.config import EngineConfig
@@ -26,7 +28,7 @@ def open_trace(config: EngineConfig, geometry: CacheGeometry, able: Capabilities
     budgets = config.scheduler
     try:
         return EngineTrace(
-            config.trace,
+            Path(config.trace),
             num_blocks=geometry.num_blocks,
             block_size=geometry.block_size,
             window=able.window if windowed else None,
@@ -37,7 +39,7 @@ def open_trace(config: EngineConfig, geometry: CacheGeometry, able: Capabilities
             chunk_tokens=budgets.chunk_tokens,
         )
     except OSError as cause:
-        raise ConfigError(f"the trace {config.trace} cannot be written: {cause}") from cause
+        raise ConfigError(f"the trace {os.fspath(config.trace)} cannot be written: {cause}") from cause
 
 
 def trace_plan(trace: EngineTrace, plan: StepPlan, blocks: CacheManager) -> None:

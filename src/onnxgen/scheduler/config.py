@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from onnxgen.errors import ConfigError
 from onnxgen.foundations.suggest import did_you_mean
@@ -48,12 +48,21 @@ class SchedulerConfig:
     solo: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
+        """Refuse what cannot work.
+
+        Raises:
+            ConfigError: Naming the field and its value.
+        """
         for name in ("max_seqs", "max_step_tokens", "chunk_tokens"):
-            _at_least(name, getattr(self, name), 1)
+            check_count(name, getattr(self, name), least=1)
         for name, least in (("max_cache_bytes", 1), ("max_waiting", 0), ("aging_steps", 1)):
             if getattr(self, name) is not None:
-                _at_least(name, getattr(self, name), least)
+                check_count(name, getattr(self, name), least=least)
+        for name in ("wait_for_prefix", "solo"):
+            check_switch(name, getattr(self, name))
+        if not isinstance(self.policy, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may have no checker
+            raise ConfigError(f"policy is {self.policy!r}; it must be a name")
+        _check_weights(self.tenant_weights)
         if self.max_step_tokens < self.max_seqs:
             raise ConfigError(
                 f"max_step_tokens is {self.max_step_tokens}, but max_seqs={self.max_seqs} sequences take one token "
@@ -64,16 +73,38 @@ class SchedulerConfig:
                 f"solo cuts prompts into chunks of exactly chunk_tokens={self.chunk_tokens} tokens, but a step has at "
                 f"most max_step_tokens={self.max_step_tokens}; raise the one or lower the other"
             )
-        for tenant, weight in self.tenant_weights.items():
-            if not 0 < weight < float("inf"):
-                raise ConfigError(f"tenant_weights[{tenant!r}] is {weight}; a weight is a positive number")
         if self.preemption not in get_args(Preemption):
             raise ConfigError(
                 f"preemption is {self.preemption!r}; it is one of {', '.join(get_args(Preemption))}"
-                f"{did_you_mean(self.preemption, get_args(Preemption))}"
+                f"{did_you_mean(str(self.preemption), get_args(Preemption))}"
             )
 
 
-def _at_least(name: str, value: int, least: int) -> None:
+def check_count(name: str, value: object, *, least: int) -> None:
+    """A field is an integer of at least ``least``; a bool is none.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigError(f"{name} is {value!r}; it must be an integer of at least {least}")
     if value < least:
         raise ConfigError(f"{name} is {value}; it must be at least {least}")
+
+
+def check_switch(name: str, value: object) -> None:
+    """A field is True or False.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    if not isinstance(value, bool):
+        raise ConfigError(f"{name} is {value!r}; it must be True or False")
+
+
+def _check_weights(weights: object) -> None:
+    if not isinstance(weights, Mapping):
+        raise ConfigError(f"tenant_weights is {weights!r}; it must map tenants to weights")
+    for tenant, weight in cast("Mapping[object, object]", weights).items():
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < float("inf"):
+            raise ConfigError(f"tenant_weights[{tenant!r}] is {weight!r}; a weight is a positive number")

@@ -14,7 +14,6 @@ from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.errors import (
     BackendError,
-    ConfigError,
     ContextLengthError,
     LogitsProcessorError,
     OptionError,
@@ -422,10 +421,3 @@ def test_a_sequence_that_crosses_the_rotary_switch_is_computed_again():
     core.submit(EngineRequest(list(range(16)), max_new_tokens=10, ignore_eos=True))
     drive(core)
     assert [s.num_tokens for s in backend.steps] == [16, 1, 1, 1, 1, 21, 1, 1, 1, 1]
-
-
-def test_sizes_that_contradict_each_other_are_refused():
-    with pytest.raises(ConfigError, match="cache_mb=1 and cache_tokens=2"):
-        EngineConfig(cache_mb=1, cache_tokens=2)
-    with pytest.raises(ConfigError, match="disk_tier_dir"):
-        EngineConfig(disk_tier_mb=1)

@@ -1,4 +1,4 @@
-"""`EngineRequest`: what an engine is asked for, and `check_request`: whether it can be done at all."""
+"""`EngineRequest`: what an engine is asked for; `prompt_ids` and `longest`: whether a model can do it at all."""
 
 from __future__ import annotations
 
@@ -61,6 +61,13 @@ class EngineRequest:
             check_integer("max_new_tokens", self.max_new_tokens, low=1)
         if self.deadline_s is not None:
             check_number("deadline_s", self.deadline_s, low=0, high=float("inf"))
+        for name in ("ignore_eos", "allow_cap"):
+            if not isinstance(getattr(self, name), bool):
+                raise OptionError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        for name in ("tenant", "salt"):
+            value: object = getattr(self, name)
+            if not isinstance(value, str) and (name, value) != ("salt", None):
+                raise OptionError(f"{name} must be a text, got {value!r:.60}")
         if len(self.prompt) == 0:
             raise OptionError("the prompt is empty; there is nothing to continue")
 
@@ -69,15 +76,12 @@ def prompt_ids(request: EngineRequest, *, vocab_size: int) -> npt.NDArray[np.int
     """The prompt as an array of its own, int64 ``[tokens]``.
 
     Raises:
-        TokenIdError: An id is no integer, or outside the vocabulary.
+        TokenIdError: An id, of the prompt or of those that end answers, is no integer, or outside the vocabulary.
     """
-    ids: npt.NDArray[Any] = np.asarray(request.prompt)
-    if ids.ndim != 1 or ids.dtype.kind not in "iu":
-        raise TokenIdError(f"a prompt is a list of token ids, got {request.prompt!r:.60}")
-    _check_ids(ids, vocab_size, what="prompt")
+    prompt = _ids(request.prompt, vocab_size, what="prompt")
     if len(request.stop_token_ids):
-        _check_ids(np.asarray(request.stop_token_ids), vocab_size, what="stop_token_ids")
-    return ids.astype(np.int64)
+        _ids(request.stop_token_ids, vocab_size, what="stop_token_ids")
+    return prompt.astype(np.int64)
 
 
 def longest(request: EngineRequest, *, context_length: int) -> int:
@@ -98,8 +102,15 @@ def longest(request: EngineRequest, *, context_length: int) -> int:
     return context_length if new is None else min(length + new, context_length)
 
 
-def _check_ids(ids: npt.NDArray[Any], vocab_size: int, *, what: str) -> None:
+def _ids(given: Sequence[int], vocab_size: int, *, what: str) -> npt.NDArray[np.integer[Any]]:
+    try:
+        ids: npt.NDArray[Any] = np.asarray(given)
+    except ValueError as cause:  # a list of lists
+        raise TokenIdError(f"{what} must be a list of token ids, got {given!r:.60}") from cause
+    if ids.ndim != 1 or ids.dtype.kind not in "iu":
+        raise TokenIdError(f"{what} must be a list of token ids, got {given!r:.60}")
     bad = (ids < 0) | (ids >= vocab_size)
     if bad.any():
         at = int(np.argmax(bad))
         raise TokenIdError(f"token id {ids[at]} at {at} of {what} is outside [0, {vocab_size})")
+    return ids

@@ -165,6 +165,22 @@ class Request:
         self._tokens = self._tokens[: self._starts[turn_id]]
         self._starts = {turn: start for turn, start in self._starts.items() if turn < turn_id}
 
+    def fork(self) -> Request:
+        """Another request with the same session, turns included, which shares what was computed of it.
+
+        Not part of onnxruntime-genai's engine.
+
+        Raises:
+            StateError: A turn is not finished yet, or the request is closed.
+        """
+        self._check_open()
+        if self._turn is not None:
+            raise StateError(f"turn {self._turn.id} is not finished; run the engine until it is, then fork")
+        other = Request(self._services)
+        other._tokens = list(self._tokens)
+        other._starts, other._num_turns = dict(self._starts), self._num_turns
+        return other
+
     def set_draft_tokens(self, tokens: Sequence[int]) -> NoReturn:
         """Not supported: raises `CapabilityError`."""
         raise CapabilityError(f"{len(tokens)} draft tokens were given; this version does not speculate")

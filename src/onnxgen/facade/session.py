@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from onnxgen.engine.request import EngineRequest
+from onnxgen.engine.sampling.options import check_integer
 from onnxgen.errors import OptionError, StateError
 from onnxgen.facade.answer import Answer
 from onnxgen.facade.answering import answer_requests
@@ -71,6 +72,26 @@ class ChatSession:
         """Forget the conversation, but not the instructions."""
         self._stop_running()
         self._turns.clear()
+
+    def rewind(self, num_turns: int = 1) -> None:
+        """Take back the last questions and their answers; what was computed before them is not computed again.
+
+        Raises:
+            OptionError: There are fewer turns.
+        """
+        self._stop_running()
+        turns = len(self._turns) // 2
+        check_integer("num_turns", num_turns, low=0, high=turns)
+        del self._turns[2 * (turns - num_turns) :]
+
+    def fork(self) -> ChatSession:
+        """Another conversation that begins like this one, and shares what was computed of it.
+
+        A question that is being answered is not part of it.
+        """
+        other = ChatSession(self._model, system=self._system)
+        other._turns = [dict(turn) for turn in self._turns]
+        return other
 
     def set_system(self, text: str | None) -> None:
         """Change the instructions; the conversation stays."""

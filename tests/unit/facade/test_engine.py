@@ -166,6 +166,27 @@ def test_a_session_can_go_back(folder):
     assert tokens(drive(engine), request) == encode(folder, " y")
 
 
+def test_a_fork_goes_its_own_way_and_computes_what_is_new(folder):
+    engine, backend = open_engine(folder, {"the": " thing", "the thing a": " b", "the thing x": " y"})
+    request = engine.create_request()
+    turn = request.begin_turn(encode(folder, "the"))
+    with pytest.raises(StateError, match="turn 1 is not finished"):
+        request.fork()
+    drive(engine)
+    other = request.fork()
+    before = backend.num_tokens
+    request.begin_turn(encode(folder, " a"))
+    assert other.begin_turn(encode(folder, " x")) == 2
+    events = drive(engine)
+    assert tokens(events, request) == encode(folder, " b")
+    assert tokens(events, other) == encode(folder, " y")
+    new = sum(len(encode(folder, text)) for text in (" a", " b", " x", " y"))
+    assert backend.num_tokens - before == new
+    other.rewind_to_start_of_turn(turn)
+    other.begin_turn(encode(folder, "the"))
+    assert tokens(drive(engine), other) == encode(folder, " thing")
+
+
 def test_options_that_contradict_each_other_are_refused(folder):
     engine, _ = open_engine(folder)
     request = engine.create_request()

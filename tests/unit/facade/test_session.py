@@ -167,3 +167,32 @@ def test_messages_and_instructions_are_texts(folder):
     with pytest.raises(OptionError, match="system must be a text or None, got 5"):
         session.set_system(5)
     assert said(session.send("hi")) == "hello"
+
+
+def test_turns_can_be_taken_back(folder):
+    session, backend = open_session(folder, {TURN: "hello", SECOND: "yes"})
+    said(session.send("hi"))
+    said(session.send("more"))
+    session.rewind()
+    assert [m["content"] for m in session.messages] == ["hi", "hello"]
+    before = backend.num_tokens
+    assert said(session.send("more")) == "yes"
+    assert backend.num_tokens - before < len(Tokenizer.from_folder(folder).encode(SECOND)) // 2
+    session.rewind(2)
+    assert session.messages == []
+    with pytest.raises(OptionError, match="num_turns"):
+        session.rewind()
+
+
+def test_a_fork_is_a_conversation_of_its_own(folder):
+    session, backend = open_session(folder, {TURN: "hello", SECOND: "yes"}, system=None)
+    said(session.send("hi"))
+    other = session.fork()
+    before = backend.num_tokens
+    assert said(other.send("more")) == "yes"
+    assert backend.num_tokens - before < len(Tokenizer.from_folder(folder).encode(SECOND))
+    assert len(session.messages) == 2
+    assert len(other.messages) == 4
+    other.messages.clear()
+    session.rewind()
+    assert len(other.messages) == 4

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from onnxgen.engine.request import EngineRequest
-from onnxgen.errors import ChatTemplateError, ContextLengthError, OptionError
+from onnxgen.engine.request import EngineRequest, longest
+from onnxgen.errors import ChatTemplateError, OptionError
 from onnxgen.facade.answer import Answer, Clock
 from onnxgen.facade.config import Config
 from onnxgen.facade.generation_options import GenerationOptions, sampling_for
@@ -96,19 +96,14 @@ class ModelText:
         Raises:
             ContextLengthError: The prompt does not fit the context, or not with ``max_new_tokens``.
         """
-        limit, new = self.spec.context_length, options.max_new_tokens
-        if len(prompt) + (new or 1) > limit:
-            asked = f"{len(prompt)} prompt tokens" + (f" and max_new_tokens={new}" if new else "")
-            advice = "lower max_new_tokens" if new and len(prompt) < limit else "shorten the prompt"
-            raise ContextLengthError(
-                f"{asked} do not fit the model's context of {limit} tokens, which prompt and answer share; {advice}"
-            )
-        return EngineRequest(
+        request = EngineRequest(
             prompt,
             sampling=sampling_for(options, self.spec.search, prompt_tokens=len(prompt)),
-            max_new_tokens=new,
+            max_new_tokens=options.max_new_tokens,
             ignore_eos=options.ignore_eos,
         )
+        longest(request, context_length=self.spec.context_length)
+        return request
 
     def start_answer(self, request: EngineRequest, options: GenerationOptions, *, index: int = 0) -> Answer:
         """An answer that is asked for now."""

@@ -58,6 +58,10 @@ class PoolShape:
     snapshot_tokens: int | None = None
     paged: bool = True
 
+    def first_seen(self, length: int) -> int:
+        """Number of the first block that a windowed layer sees from position ``length`` on; 0 without windows."""
+        return 0 if self.window is None else max(0, length + 1 - self.window) // self.block_size
+
 
 @dataclass(frozen=True, slots=True)
 class Copy:

@@ -26,7 +26,7 @@ def missing_blocks(supply: BlockSupply, sequence: CachedSequence, num_tokens: in
         needed = -(-(sequence.length + num_tokens) // size) - len(table)
         available = supply.available(group)
         if group == WINDOW:
-            first_seen = max(sequence.first_seen, supply.first_seen(sequence.length))
+            first_seen = max(sequence.first_seen, supply.shape.first_seen(sequence.length))
             held = max(0, len(table) - first_seen)
             needed = min(needed, max(1, _window_span(supply.shape) - held))
             unseen = table[sequence.first_seen : first_seen]

@@ -384,7 +384,7 @@ class CacheManager:
 
     def _seen_from(self, sequence: CachedSequence, length: int) -> int:
         """``length``, or 0 if blocks were given back that windowed layers see from there."""
-        return 0 if self._supply.first_seen(length) < sequence.first_seen else length
+        return 0 if self._shape.first_seen(length) < sequence.first_seen else length
 
     def _own_tail(self, sequence: CachedSequence) -> None:
         if sequence.length % self._shape.block_size:

@@ -44,8 +44,9 @@ def entry_tables(entry: Entry, num_groups: int, *, with_window: bool) -> list[li
 def reusable(hit: PrefixHit, shape: PoolShape, *, in_reach: Callable[[Entry, int], bool]) -> Prefix:
     """The longest beginning of a hit that a backend can go on from.
 
-    Its content is ``in_reach``, by entry and group; of windowed layers, what the next token sees. A part of a block is used where the backend can copy it, or where its only holder, the index,
-    gives it away. A recurrent state is used whole.
+    Its content is ``in_reach``, by entry and group; of windowed layers, what the next token sees. A part of a block
+    is used where the backend can copy it, or where its only holder, the index, gives it away. A recurrent state is
+    used whole.
     """
     size = shape.block_size
     entries = hit.entries if hit.tail is None else (*hit.entries, hit.tail)
@@ -54,7 +55,7 @@ def reusable(hit: PrefixHit, shape: PoolShape, *, in_reach: Callable[[Entry, int
     )
     while length:
         length = _allowed(length, hit, shape)
-        first_seen = _first_seen(length, shape)
+        first_seen = shape.first_seen(length)
         holes = (
             []
             if shape.window is None
@@ -72,10 +73,6 @@ def _allowed(length: int, hit: PrefixHit, shape: PoolShape) -> int:
         return length if length == hit.num_tokens and given_away else 0
     is_whole = length == hit.num_tokens and hit.tail is not None and not hit.tail.held
     return length if shape.can_copy or is_whole else length - length % shape.block_size
-
-
-def _first_seen(length: int, shape: PoolShape) -> int:
-    return 0 if shape.window is None else max(0, length + 1 - shape.window) // shape.block_size
 
 
 def common_beginning(a: Tokens, b: Tokens, *, limit: int) -> int:

@@ -93,19 +93,15 @@ class BlockSupply:
             num_tokens = min(num_tokens, snapshot_tokens - length % snapshot_tokens)
         return num_tokens
 
-    def first_seen(self, length: int) -> int:
-        """Number of the first block that a windowed layer sees from position ``length`` on."""
-        return max(0, length + 1 - (self.shape.window or 0)) // self.shape.block_size
-
     def has_unseen(self, sequence: CachedSequence) -> bool:
         """Whether windowed layers see some of a sequence's blocks no more."""
-        return self.shape.window is not None and self.first_seen(sequence.length) > sequence.first_seen
+        return self.shape.first_seen(sequence.length) > sequence.first_seen
 
     def reclaim(self, sequence: CachedSequence) -> None:
         """Give back the blocks that windowed layers see no more."""
         if not self.has_unseen(sequence):
             return
-        table, first_seen = sequence.tables[WINDOW], self.first_seen(sequence.length)
+        table, first_seen = sequence.tables[WINDOW], self.shape.first_seen(sequence.length)
         for number in range(sequence.first_seen, first_seen):
             self.pools[WINDOW].release(table[number])
             table[number] = NO_BLOCK

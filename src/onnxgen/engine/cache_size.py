@@ -36,12 +36,21 @@ def make_cache(backend: Backend, config: EngineConfig, *, max_seq_tokens: int) -
     num_tokens = _wanted_tokens(config, probe, max_seq_tokens=max_seq_tokens)
     while True:
         try:
-            return _cache_of(backend, config, num_tokens, probe, max_seq_tokens=max_seq_tokens)
+            cache = _cache_of(backend, config, num_tokens, probe, max_seq_tokens=max_seq_tokens)
         except BackendError as error:
             if asked or num_tokens <= max_seq_tokens:
                 raise
             _log.info("a cache of %d tokens was refused (%s), trying half of it", num_tokens, error)
             num_tokens = max(num_tokens // 2, max_seq_tokens)
+        else:
+            size = cache.geometry
+            _log.info(
+                "keys and values: %d blocks of %d tokens, %.0f MiB once all are used",
+                size.num_blocks,
+                size.block_size,
+                cache.num_bytes / _MIB,
+            )
+            return cache
 
 
 class _Probe:

@@ -6,16 +6,16 @@ Blocks are shared by reference; a writer that is not alone copies first, unless 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from onnxgen.errors import StateError
-from onnxgen.kvcache.base import FULL, NO_BLOCK, WINDOW, Extra, PoolShape, Tokens
+from onnxgen.kvcache.base import FULL, WINDOW, Extra, PoolShape, Tokens
 from onnxgen.kvcache.capacity import capacity_tokens, missing_blocks
 from onnxgen.kvcache.integrity import check_blocks
-from onnxgen.kvcache.prefix_entry import Entry, PrefixHit
+from onnxgen.kvcache.prefix_cache import PrefixCache
 from onnxgen.kvcache.reservation import Reservation
-from onnxgen.kvcache.reuse import Prefix, common_beginning, reusable
 from onnxgen.kvcache.sequence import CachedSequence, Checkpoint
+from onnxgen.kvcache.sharing import cut, own_tail, pin
 from onnxgen.kvcache.supply import BlockSupply
 from onnxgen.kvcache.swapping import swap_in, swap_out
 from onnxgen.kvcache.tiers import Tiers
@@ -39,13 +39,11 @@ class CacheManager:
         tiers: Tiers | None = None,
     ) -> None:
         self._shape = shape
-        self._prefix_reuse = prefix_reuse
         self._tiers = tiers
         self._supply = BlockSupply(shape, tiers=tiers)
+        self._prefixes = PrefixCache(self._supply, enabled=prefix_reuse)
         self._sequences: dict[int, CachedSequence] = {}
         self._checkpoints: dict[int, Checkpoint] = {}
-        self._queried_tokens = 0
-        self._hit_tokens = 0
         self._swapped_out = self._swapped_in = 0
 
     @property
@@ -68,29 +66,24 @@ class CacheManager:
             StateError: There is an open sequence of that number.
         """
         self._check_new(seq)
-        prefix = self._take(tokens, extra)
+        prefix = self._prefixes.take(tokens, extra)
         sequence = CachedSequence(len(self._supply.pools), extra=extra, tokens=tokens)
         sequence.length, sequence.first_seen = prefix.length, prefix.first_seen
         sequence.tables = prefix.tables(len(self._supply.pools))
         sequence.num_published = prefix.length // self._shape.block_size
         sequence.entry = prefix.entries[sequence.num_published - 1] if sequence.num_published else None
         if not self._shape.can_copy:
-            self._own_tail(sequence)
+            own_tail(sequence, self._supply)
         self._sequences[seq] = sequence
-        self._queried_tokens += len(tokens)
-        self._hit_tokens += prefix.length
         return prefix.length
 
     def would_reuse(self, tokens: Tokens, *, extra: Extra = None) -> int:
-        """What `open` would return, without changing anything; less if the tiers fail or there is no room then."""
-        return self._reach(self._find(tokens, extra), self._in_reach).length
+        """What `open` would return if the tiers do not fail and there is room for what they keep; changes nothing."""
+        return self._prefixes.reusable(tokens, extra).length
 
     def would_share(self, tokens: Tokens, *, extra: Extra = None) -> int:
         """How much of that lies in full blocks that open sequences hold, and so takes no block from anybody."""
-        references, size = self._supply.pools[FULL].references, self._shape.block_size
-        prefix = self._reach(self._find(tokens, extra), self._in_reach)
-        full = prefix.entries[: prefix.length // size]
-        return size * sum(entry.resident and references[entry.block] > 1 for entry in full)
+        return self._prefixes.shared(tokens, extra)
 
     def coming_prefix(self, tokens: Tokens, *, extra: Extra = None) -> int:
         """The longest beginning shared with what an open sequence will hold once its known tokens are computed.
@@ -98,18 +91,7 @@ class CacheManager:
         Returns:
             0 if that is not longer than `would_reuse`.
         """
-        if not self._prefix_reuse:
-            return 0
-        longest = 0
-        for sequence in self._sequences.values():
-            known = sequence.tokens
-            if known is None or sequence.length >= len(known) - 1 or sequence.swapped is not None:
-                continue
-            if sequence.extra == extra:
-                common = self._publishable(common_beginning(tokens, known, limit=len(tokens) - 1))
-                if common > sequence.length:  # else it is in the index, or has left it again
-                    longest = max(longest, common)
-        return longest if longest and longest > self.would_reuse(tokens, extra=extra) else 0
+        return self._prefixes.coming(tokens, extra, self._sequences.values())
 
     def length(self, seq: int) -> int:
         """Tokens of a sequence that need no computing."""
@@ -126,7 +108,7 @@ class CacheManager:
 
     def begin_step(self) -> Reservation:
         """Start to reserve what a step will write."""
-        return Reservation(self._supply, self._sequence, self._publish)
+        return Reservation(self._supply, self._sequence, self._prefixes.publish_step)
 
     @property
     def capacity_tokens(self) -> int:
@@ -157,7 +139,7 @@ class CacheManager:
             StateError: There is no such parent, it takes part in a step, or the child's number is taken.
         """
         self._check_new(child)
-        self._sequences[child] = self._pin(self._idle_sequence(parent, "forked"))
+        self._sequences[child] = pin(self._idle_sequence(parent, "forked"), self._supply)
 
     def rewind(self, seq: int, length: int) -> None:
         """Forget what lies behind the first ``length`` tokens.
@@ -176,7 +158,7 @@ class CacheManager:
                 f"sequence {seq} holds {sequence.length} tokens and cannot be rewound to {length}"
             )
         if length < sequence.length:
-            self._cut(sequence, 0 if self._shape.exact else length)
+            cut(sequence, self._supply, 0 if self._shape.exact else length)
 
     def checkpoint(self, seq: int) -> Checkpoint:
         """Pin what a sequence holds, so that `restore` brings it back, as often as wanted, until `drop`.
@@ -187,7 +169,7 @@ class CacheManager:
         sequence = self._idle_sequence(seq, "pinned")
         if sequence.swapped is not None:
             raise StateError(f"sequence {seq} is swapped out: swap it in before taking a checkpoint")
-        checkpoint = Checkpoint(seq, self._pin(sequence))
+        checkpoint = Checkpoint(seq, pin(sequence, self._supply))
         self._checkpoints[id(checkpoint)] = checkpoint
         return checkpoint
 
@@ -202,7 +184,7 @@ class CacheManager:
                 f"this checkpoint of sequence {checkpoint.seq} was dropped, or is of another cache"
             )
         sequence = self._idle_sequence(checkpoint.seq, "restored")
-        pinned = self._pin(checkpoint.pinned)
+        pinned = pin(checkpoint.pinned, self._supply)
         self._let_go(sequence)
         sequence.copy_tables(pinned)
 
@@ -222,10 +204,9 @@ class CacheManager:
             StateError: There is no such sequence, or it takes part in a step.
         """
         sequence = self._idle_sequence(seq, "released")
-        if tokens is not None and self._prefix_reuse:
+        if tokens is not None:
             assert len(tokens) >= sequence.length, f"sequence {seq} has too few tokens"
-            if sequence.swapped is None:
-                self._supply.publish(sequence, tokens, tail=True)
+            self._prefixes.publish_all(sequence, tokens)
         self._let_go(sequence)
         del self._sequences[seq]
 
@@ -267,7 +248,7 @@ class CacheManager:
 
     def forget_prefixes(self) -> None:
         """Empty the prefix cache. What open sequences hold stays."""
-        self._supply.drop(self._supply.index.clear())
+        self._prefixes.clear()
 
     def usage(self) -> CacheUsage:
         """The numbers of this moment."""
@@ -280,8 +261,8 @@ class CacheManager:
             sequences=len(self._sequences),
             swapped=sum(s.swapped is not None for s in self._sequences.values()),
             checkpoints=len(self._checkpoints),
-            queried_tokens=self._queried_tokens,
-            hit_tokens=self._hit_tokens,
+            queried_tokens=self._prefixes.queried_tokens,
+            hit_tokens=self._prefixes.hit_tokens,
             copies=supply.num_copies,
             evicted=supply.num_evicted,
             reclaimed=supply.num_reclaimed,
@@ -310,92 +291,6 @@ class CacheManager:
         if seq in self._sequences:
             raise StateError(f"sequence {seq} is open already: release it first, or choose another number")
 
-    def _find(self, tokens: Tokens, extra: Extra) -> PrefixHit:
-        if not self._prefix_reuse or len(tokens) < 2:
-            return PrefixHit()
-        return self._supply.index.find(tokens, extra=extra, limit=len(tokens) - 1)
-
-    def _reach(self, hit: PrefixHit, in_reach: Callable[[Entry, int], bool]) -> Prefix:
-        return reusable(hit, self._shape, in_reach=in_reach)
-
-    def _in_reach(self, entry: Entry, group: int) -> bool:
-        spill = self._supply.spill
-        return _in_pool(entry, group) or (spill is not None and spill.keeps(entry, group=group))
-
-    def _take(self, tokens: Tokens, extra: Extra) -> Prefix:
-        """Find a prefix, and hold its blocks."""
-        hit = self._find(tokens, extra)
-        self._supply.index.touch(hit)
-        prefix = self._reach(hit, self._in_reach)
-        if not all(entry.resident for entry in prefix.entries):
-            self._supply.bring_back(prefix)
-            prefix = self._reach(hit, _in_pool)
-        self._supply.share(prefix.tables(len(self._supply.pools)))
-        return prefix
-
-    def _publish(self, sequence: CachedSequence, tokens: Tokens, num_tokens: int) -> None:
-        """After a step that filled a block, or was part of a prompt: let others find it."""
-        if not self._prefix_reuse:
-            return
-        snapshot_tokens = self._shape.snapshot_tokens
-        if self._shape.exact:
-            if snapshot_tokens is not None and num_tokens > 1 and not sequence.length % snapshot_tokens:
-                self._supply.publish(sequence, tokens, tail=True)
-        else:
-            self._supply.publish(sequence, tokens, tail=num_tokens > 1 and self._shape.can_copy)
-
-    def _publishable(self, common: int) -> int:
-        """How much of the first ``common`` tokens of a prompt others will find once it is computed."""
-        shape = self._shape
-        if shape.exact:
-            step = shape.snapshot_tokens
-            common = 0 if step is None or not shape.can_copy else common - common % step
-        elif not shape.can_copy:
-            common -= common % shape.block_size
-        return common
-
-    def _pin(self, sequence: CachedSequence) -> CachedSequence:
-        """The same content once more, as far as the backend lets two share it."""
-        if sequence.swapped is not None:
-            return CachedSequence(len(self._supply.pools), extra=sequence.extra)
-        other = sequence.same_tables()
-        self._supply.share(other.tables)
-        if not self._shape.can_copy and other.length % self._shape.block_size:
-            self._cut(other, other.length - other.length % self._shape.block_size)
-        return other
-
-    def _cut(self, sequence: CachedSequence, length: int) -> None:
-        """Shorten a sequence to ``length`` tokens, or to what it can go on from below that."""
-        length = self._seen_from(sequence, length)
-        size = self._shape.block_size
-        if not self._shape.can_copy and length % size and not self._own_block(sequence, length // size):
-            length = self._seen_from(sequence, length - length % size)
-        kept = -(-length // size)
-        self._supply.release([table[kept:] for table in sequence.tables])
-        for table in sequence.tables:
-            del table[kept:]
-        sequence.length = length
-        sequence.first_seen = min(sequence.first_seen, kept)
-        if sequence.entry is not None and not sequence.entry.resident:
-            sequence.entry, sequence.num_published = None, 0
-        while sequence.entry is not None and sequence.num_published > length // size:
-            sequence.num_published -= 1
-            sequence.entry = sequence.entry.parent if sequence.num_published else None
-
-    def _seen_from(self, sequence: CachedSequence, length: int) -> int:
-        """``length``, or 0 if blocks were given back that windowed layers see from there."""
-        return 0 if self._shape.first_seen(length) < sequence.first_seen else length
-
-    def _own_tail(self, sequence: CachedSequence) -> None:
-        if sequence.length % self._shape.block_size:
-            owned = self._own_block(sequence, sequence.length // self._shape.block_size)
-            assert owned, "a part of a block was reused that somebody else holds and nobody can copy"
-
-    def _own_block(self, sequence: CachedSequence, number: int) -> bool:
-        return all(
-            self._supply.take_over(group, table[number]) for group, table in enumerate(sequence.tables)
-        )
-
     def _let_go(self, sequence: CachedSequence) -> None:
         self._supply.release(sequence.tables)
         if sequence.swapped is not None and self._tiers is not None:
@@ -410,7 +305,3 @@ class CacheManager:
         """
         held = [*self._sequences.values(), *(c.pinned for c in self._checkpoints.values())]
         check_blocks(self._supply, held)
-
-
-def _in_pool(entry: Entry, group: int) -> bool:
-    return entry.resident and (group == FULL or entry.window_block != NO_BLOCK)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from onnxgen.kvcache.base import Copy, Extra, Tokens
-
-if TYPE_CHECKING:
-    from onnxgen.kvcache.prefix_index import Entry
+from onnxgen.kvcache.prefix_entry import Entry
 
 
 class CachedSequence:

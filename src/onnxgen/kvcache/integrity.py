@@ -19,6 +19,9 @@ def check_blocks(supply: BlockSupply, held: Iterable[CachedSequence]) -> None:
     index.check_integrity()
     if supply.spill is not None:
         supply.spill.check_integrity()
+    held = list(held)
+    for sequence in held:
+        _check_sequence(sequence, size)
     for group, pool in enumerate(supply.pools):
         holders, relied = [0] * pool.num_blocks, [0] * pool.num_blocks
         cached: set[int] = set()
@@ -33,13 +36,27 @@ def check_blocks(supply: BlockSupply, held: Iterable[CachedSequence]) -> None:
         pool.check_integrity(holders, relied, cached, name=("full", "window")[group])
 
 
+def _check_sequence(sequence: CachedSequence, size: int) -> None:
+    """What a sequence says of itself agrees: where it is, how long, and how much of it others may find."""
+    name = f"a sequence of {sequence.length} tokens"
+    if sequence.swapped is not None:
+        assert not any(sequence.tables) and sequence.growth is None, f"{name} is swapped out and has blocks"
+    for table in sequence.tables:
+        num_blocks = 0 if sequence.swapped is not None else -(-sequence.length // size)
+        assert len(table) == num_blocks, f"{name} has {len(table)} blocks of {size}"
+    entry = sequence.entry
+    assert (entry is None) == (sequence.num_published == 0), f"{name} does not know its last published block"
+    if entry is not None and entry.resident:
+        published = entry.start + entry.num_tokens
+        assert published == sequence.num_published * size <= sequence.length, (
+            f"{name} says that {sequence.num_published} blocks are published, the index has {published} tokens"
+        )
+
+
 def _count_holder(
     sequence: CachedSequence, group: int, size: int, holders: list[int], relied: list[int]
 ) -> None:
     table = sequence.tables[group]
-    assert len(table) == -(-sequence.length // size) or sequence.swapped is not None, (
-        f"a sequence of {sequence.length} tokens has {len(table)} blocks of {size}"
-    )
     for number, block in enumerate(table):
         assert (block == NO_BLOCK) == (group == WINDOW and number < sequence.first_seen)
         if block != NO_BLOCK:

@@ -305,3 +305,7 @@ class CacheManager:
         """
         held = [*self._sequences.values(), *(c.pinned for c in self._checkpoints.values())]
         check_blocks(self._supply, held)
+        lost = [
+            s.swapped.key for s in held if s.swapped is not None and s.swapped.key not in (self._tiers or ())
+        ]
+        assert not lost, f"sequences are swapped out, and the tiers do not keep {lost}"

@@ -40,7 +40,8 @@ def come_back(job: Job, cache: CacheManager) -> int:
     if job.state is JobState.SWAPPED:
         if cache.swap_in(job.id):
             return cache.length(job.id)
-        cache.release(job.id, None)  # its tier failed, so it is computed again
+        # not all of it fits where others have its beginning: it shares that, and the rest is computed again
+        cache.release(job.id, None)
         job.state = JobState.PREEMPTED
     return cache.open(job.id, job.tokens, extra=job.extra)
 

@@ -29,7 +29,7 @@ class Room:
             ConfigError: A budget in bytes over a cache that does not say how large its blocks are.
         """
         shape = cache.shape
-        if config.max_cache_bytes is not None and not shape.block_bytes:
+        if config.max_cache_bytes is not None and not shape.block_bytes + shape.window_block_bytes:
             raise ConfigError(
                 "max_cache_bytes is set, but the cache does not say how many bytes a block takes"
             )

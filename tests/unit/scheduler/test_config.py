@@ -2,11 +2,12 @@
 
 import pytest
 
-from onnxgen.errors import ConfigError
+from onnxgen.errors import ConfigError, NeverFitsError
 from onnxgen.kvcache.base import PoolShape
 from onnxgen.kvcache.manager import CacheManager
 from onnxgen.scheduler.config import SchedulerConfig
 from onnxgen.scheduler.costs import PreemptionCosts
+from onnxgen.scheduler.job import Job
 from onnxgen.scheduler.scheduler import Scheduler
 
 
@@ -45,6 +46,15 @@ def test_a_budget_in_bytes_needs_blocks_with_a_size():
     cache = CacheManager(PoolShape(num_blocks=4, block_size=4))
     with pytest.raises(ConfigError, match="does not say how many bytes a block takes"):
         Scheduler(SchedulerConfig(max_cache_bytes=1000), cache, costs=PreemptionCosts())
+
+
+def test_a_budget_in_bytes_counts_blocks_of_windows_where_there_are_no_others():
+    shape = PoolShape(num_blocks=8, block_size=4, window=4, window_blocks=8, window_block_bytes=100)
+    config = SchedulerConfig(max_cache_bytes=200, chunk_tokens=4, max_step_tokens=32)
+    scheduler = Scheduler(config, CacheManager(shape), costs=PreemptionCosts())
+    scheduler.add(Job(0, [1] * 7, max_tokens=8))
+    with pytest.raises(NeverFitsError, match="200 bytes"):
+        scheduler.add(Job(1, [1] * 7, max_tokens=9))
 
 
 def test_a_bad_configuration_changes_nothing_while_running():

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from onnxgen.kvcache.base import NO_BLOCK, WINDOW
 from onnxgen.kvcache.sequence import CachedSequence, Swapped
 from onnxgen.kvcache.supply import BlockSupply
 from onnxgen.kvcache.tiers import Tiers
 
 
 def swap_out(sequence: CachedSequence, supply: BlockSupply, tiers: Tiers) -> bool:
-    """Move content out, and release its blocks. False: there is none, or no room; nothing was changed."""
+    """Move out what the next token sees, and release all blocks. False: there is none, or no room; nothing was changed."""
     if not sequence.length:
         return False
-    key = tiers.put(supply.pieces(sequence.tables, sequence.length))
+    first_seen = max(sequence.first_seen, supply.shape.first_seen(sequence.length))
+    seen = [list(table) for table in sequence.tables]
+    for table in seen[WINDOW:]:
+        table[:first_seen] = [NO_BLOCK] * first_seen
+    key = tiers.put(supply.pieces(seen, sequence.length))
     if key is None:
         return False
     supply.release(sequence.tables)
-    sequence.swapped = Swapped(key, sequence.tables)
+    sequence.first_seen = first_seen
+    sequence.swapped = Swapped(key, seen)
     sequence.tables = [[] for _ in sequence.tables]
     sequence.entry, sequence.num_published = None, 0
     return True

@@ -97,6 +97,22 @@ def test_blocks_that_a_window_gave_back_stay_given_back() -> None:
     rig.check(1, tokens)
 
 
+def test_what_no_window_reaches_any_more_is_not_swapped() -> None:
+    rig = Rig(WINDOWED, host_tokens=99)
+    tokens = list(range(40))
+    rig.cache.open(1, tokens)
+    rig.grow(1, tokens[:14])
+    assert NO_BLOCK not in rig.cache.window_blocks(1)
+    assert rig.cache.swap_out(1)
+    usage = rig.cache.usage().tiers
+    assert usage is not None
+    assert usage.host_bytes == 14 + 6, "all tokens, and the two last blocks of the windows"
+    assert rig.cache.swap_in(1)
+    assert [block == NO_BLOCK for block in rig.cache.window_blocks(1)] == [True, True, False, False]
+    rig.check(1, tokens)
+    rig.grow(1, tokens[:16])
+
+
 def test_nothing_changes_where_there_is_no_room() -> None:
     tokens = list(range(40))
     without = CacheManager(PAGES)

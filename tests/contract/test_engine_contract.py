@@ -56,9 +56,10 @@ class Engines:
             rope_switch_length=self.switch,
         )
 
-    def run(self, requests, *, arrivals=None, **config):
+    def run(self, requests, *, arrivals=None, max_seqs_by_step=None, **config):
         """Tokens of each request, in the order of the list; ``arrivals`` are steps."""
         core = self.open(**config)
+        budgets = {k: v for k, v in config.items() if k not in ("cache_tokens", "reuse", "host_tier_mb")}
         arrivals = [0] * len(requests) if arrivals is None else list(arrivals)
         number, found, step = {}, {i: [] for i in range(len(requests))}, 0
         while core.has_work or arrivals.count(None) < len(requests):
@@ -66,6 +67,8 @@ class Engines:
                 if at is not None and at <= step:
                     number[core.submit(requests[i])] = i
                     arrivals[i] = None
+            if max_seqs_by_step is not None:
+                core.reconfigure(replace(SchedulerConfig(**budgets), max_seqs=max_seqs_by_step(step)))
             for event in core.step():
                 assert event.error is None, event.error
                 if event.token_id is not None:
@@ -135,6 +138,23 @@ def test_after_preemption(engines):
     assert swapped == alone
     if engines.backend.capabilities.paged:
         assert stats.cache.swapped_out > 0
+
+
+@pytest.mark.parametrize("preemption", ["recompute", "swap"])
+def test_while_seats_come_and_go(engines, preemption):
+    if not engines.exact:
+        pytest.skip("who is computed again in other company gets other bits")
+    requests = [replace(request, max_new_tokens=20) for request in requests_for(engines, 5)]
+    found, stats = engines.run(
+        requests,
+        max_seqs_by_step=lambda step: 1 if step // 5 % 2 else 5,
+        preemption=preemption,
+        host_tier_mb=64 if preemption == "swap" else 0,
+        chunk_tokens=16,
+    )
+    assert found == engines.alone(requests, chunk_tokens=16)
+    assert stats.preemptions > 0
+    assert (stats.cache.swapped_out > 0) == (preemption == "swap")
 
 
 def test_with_a_prefix_that_was_computed_before(engines):

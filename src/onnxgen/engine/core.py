@@ -10,6 +10,7 @@ What a step does, and where::
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import time
@@ -77,6 +78,7 @@ class EngineCore:
 
     Raises:
         BackendError: The cache cannot be had.
+        ConfigError: There is no such policy, or a file or folder of the configuration cannot be made.
     """
 
     def __init__(
@@ -99,15 +101,21 @@ class EngineCore:
         self._clock = clock
         self._strict = config.strict and not able.batch_invariant
         self._costs = PreemptionCosts()
-        self._kv = make_cache(backend, config, max_seq_tokens=self._limit)
-        self._trace = open_trace(config, self._kv.geometry, able)
-        self._outside = OutsidePool(self._kv, config, costs=self._costs, trace=self._trace)
-        self._blocks = CacheManager(
-            shape_of(self._kv.geometry, able, snapshot_tokens=config.scheduler.chunk_tokens),
-            prefix_reuse=config.prefix_reuse and not self._strict,
-            tiers=self._outside.tiers,
-        )
-        self._scheduler = Scheduler(self._scheduling(config.scheduler), self._blocks, costs=self._costs)
+        with contextlib.ExitStack() as undo:
+            self._kv = make_cache(backend, config, max_seq_tokens=self._limit)
+            undo.callback(self._kv.close)
+            self._trace = open_trace(config, self._kv.geometry, able)
+            if self._trace is not None:
+                undo.callback(self._trace.close)
+            self._outside = OutsidePool(self._kv, config, costs=self._costs, trace=self._trace)
+            undo.callback(self._outside.close)
+            self._blocks = CacheManager(
+                shape_of(self._kv.geometry, able, snapshot_tokens=config.scheduler.chunk_tokens),
+                prefix_reuse=config.prefix_reuse and not self._strict,
+                tiers=self._outside.tiers,
+            )
+            self._scheduler = Scheduler(self._scheduling(config.scheduler), self._blocks, costs=self._costs)
+            undo.pop_all()  # from here on it is for `close`
         self._executor = Executor(backend, self._kv, blocks=self._blocks, trace=self._trace)
         self._sampler = RowSampler(eos_ids=sorted(self._eos_ids))
         self._register = Register(self._scheduler, trace=self._trace)

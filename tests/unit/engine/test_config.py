@@ -6,7 +6,20 @@ from onnxgen.backends.fake import FakeBackend
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.core import EngineCore
 from onnxgen.engine.request import EngineRequest
-from onnxgen.errors import ConfigError
+from onnxgen.errors import ConfigError, StateError
+from onnxgen.scheduler.config import SchedulerConfig
+
+
+class Counted(FakeBackend):
+    """Remembers the caches that it made."""
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.caches = []
+
+    def create_cache(self, **size):
+        self.caches.append(super().create_cache(**size))
+        return self.caches[-1]
 
 
 @pytest.mark.parametrize(
@@ -43,3 +56,21 @@ def test_paths_may_be_texts(tmp_path):
     core.step()
     core.close()
     assert (tmp_path / "steps.jsonl").stat().st_size > 0
+
+
+def test_an_engine_that_cannot_be_made_leaves_nothing_behind(tmp_path):
+    config = EngineConfig(
+        scheduler=SchedulerConfig(policy="fastest"),
+        cache_tokens=64,
+        disk_tier_mb=1,
+        disk_tier_dir=tmp_path / "tier",
+        trace=tmp_path / "steps.jsonl",
+    )
+    backend = Counted(max_context=32, block_size=4)
+    with pytest.raises(ConfigError, match="unknown scheduling policy 'fastest'"):
+        EngineCore(backend, config)
+    assert backend.caches
+    for cache in backend.caches:
+        with pytest.raises(StateError):
+            cache.export_block(0, 1)
+    assert list((tmp_path / "tier").iterdir()) == []

@@ -14,9 +14,8 @@ import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import TypedDict
 
 from onnxgen.backends.base import Backend
 from onnxgen.engine.cache_size import make_cache
@@ -27,6 +26,7 @@ from onnxgen.engine.outside_pool import OutsidePool
 from onnxgen.engine.pool_shape import shape_of
 from onnxgen.engine.register import Register
 from onnxgen.engine.request import EngineRequest, longest, prompt_ids
+from onnxgen.engine.rotary_switch import RotarySwitch
 from onnxgen.engine.sample import Sample, SampleState
 from onnxgen.engine.sampling.draw import fresh_seed
 from onnxgen.engine.sampling.rows import RowSampler
@@ -43,22 +43,12 @@ from onnxgen.engine.tracing import (
 )
 from onnxgen.engine.tracked import Tracked
 from onnxgen.errors import OnnxgenError, StateError
-from onnxgen.kvcache.base import Extra
 from onnxgen.kvcache.manager import CacheManager
 from onnxgen.scheduler.config import SchedulerConfig
 from onnxgen.scheduler.costs import PreemptionCosts
 from onnxgen.scheduler.job import Job, JobState
 from onnxgen.scheduler.plan import StepPlan
 from onnxgen.scheduler.scheduler import Scheduler
-
-
-class RotarySide(TypedDict):
-    """Fields of a `Job` that say which rotary factors its keys are made with."""
-
-    lane: Hashable
-    extra: Extra
-    min_chunk_end: int
-
 
 Chosen = tuple[Sample, Job, "int | OnnxgenError"]
 
@@ -97,7 +87,7 @@ class EngineCore:
         self._limit = min(n for n in limits if n is not None)
         self._vocab_size = backend.vocab_size
         self._eos_ids = frozenset(eos_ids)
-        self._switch = rope_switch_length
+        self._switch = RotarySwitch(rope_switch_length)
         self._clock = clock
         self._strict = config.strict and not able.batch_invariant
         self._costs = PreemptionCosts()
@@ -168,7 +158,7 @@ class EngineCore:
             tenant=request.tenant,
             width=request.n,
             allow_cap=request.allow_cap or request.max_new_tokens is None,
-            **self._rotary_side(len(tokens), request.salt),
+            **self._switch.side(len(tokens), salt=request.salt),
         )
         self._scheduler.add(job)
         self._register.add(tracked, tracked.first_sample(tokens), job)
@@ -381,20 +371,11 @@ class EngineCore:
                 continue
             sample.advance(SampleState.DECODE)
             self._register.tell(EngineEvent(sample.request_id, sample.index, token))
-            if sample.num_tokens - 1 == self._switch:
+            if self._switch.is_crossed_by(sample.num_tokens):
                 self._cross_rotary_switch(job, request)
-
-    def _rotary_side(self, length: int, salt: str | None) -> RotarySide:
-        """Sequences whose keys have other rotary factors are kept apart: in steps, and in the prefix cache."""
-        far = self._switch is not None and length > self._switch
-        return RotarySide(
-            lane=far,
-            extra=(salt, far) if far or salt is not None else None,
-            min_chunk_end=self._switch + 1 if far and self._switch is not None else 0,
-        )
 
     def _cross_rotary_switch(self, job: Job, request: EngineRequest) -> None:
         """Compute a sequence again that has become too long for the factors its keys were made with."""
-        self._scheduler.restart(job, **self._rotary_side(len(job.tokens), request.salt))
+        self._scheduler.restart(job, **self._switch.side(len(job.tokens), salt=request.salt))
         if self._trace is not None:
             trace_restart(self._trace, job, self._blocks)

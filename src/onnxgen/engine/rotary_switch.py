@@ -1,0 +1,47 @@
+"""`RotarySwitch`: sequences above a length have keys with other rotary factors than those below it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TypedDict
+
+from onnxgen.kvcache.base import Extra
+
+
+class RotarySide(TypedDict):
+    """Fields of a `Job` that say which rotary factors its keys are made with."""
+
+    lane: Hashable
+    extra: Extra
+    min_chunk_end: int
+
+
+class RotarySwitch:
+    """Which side of the switch sequences are on.
+
+    ::
+
+        tokens                   1 ... switch | switch + 1 ...
+        computed with       short factors     |  long factors, from the first token on
+
+    A step has one kind only, and what was computed with one is of no use to the other.
+
+    Args:
+        length: See `DecoderModel.rope_switch_length`; None: there is no switch.
+    """
+
+    def __init__(self, length: int | None) -> None:
+        self._length = length
+
+    def side(self, num_tokens: int, *, salt: str | None) -> RotarySide:
+        """Keeps a sequence of so many tokens apart from those on the other side: in steps, and in the prefix cache.
+
+        Its first chunk reaches across the switch, because a step picks its factors by the positions in it.
+        """
+        if self._length is None or num_tokens <= self._length:
+            return RotarySide(lane=False, extra=None if salt is None else (salt, False), min_chunk_end=0)
+        return RotarySide(lane=True, extra=(salt, True), min_chunk_end=self._length + 1)
+
+    def is_crossed_by(self, num_tokens: int) -> bool:
+        """Whether the last of so many tokens is the first on the other side."""
+        return num_tokens - 1 == self._length

@@ -121,5 +121,8 @@ def _runtime_from_environment() -> RuntimeConfig:
 
 def _load_backend(spec: ModelSpec, runtime: RuntimeConfig) -> Backend:
     from onnxgen.backends import load_backend
+    from onnxgen.graph.cpu.draws import prepare_draws
 
-    return load_backend(spec.decoder, runtime)
+    backend = load_backend(spec.decoder, runtime)
+    prepare_draws()  # now, where progress is shown, and not at the first token
+    return backend

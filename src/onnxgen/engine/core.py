@@ -336,6 +336,7 @@ class EngineCore:
         for child in tracked.fork(sample):
             fork = replace(job, id=next(self._job_ids), tokens=child.tokens, width=1)
             runs = self._scheduler.fork(job, fork)
+            child.advance(SampleState.PREFILL if runs else SampleState.PREEMPTED)
             self._register.add_fork(child, fork)
             forks.append((child, fork))
             if self._trace is not None:
@@ -369,13 +370,16 @@ class EngineCore:
             if sample.num_tokens >= job.max_tokens:
                 self._register.end(sample, job, "length", token_id=token)
                 continue
-            sample.advance(SampleState.DECODE)
+            if job.state is JobState.RUNNING:
+                sample.advance(SampleState.DECODE)
             self._register.tell(EngineEvent(sample.request_id, sample.index, token))
             if self._switch.is_crossed_by(sample.num_tokens):
-                self._cross_rotary_switch(job, request)
+                self._cross_rotary_switch(sample, job, request)
 
-    def _cross_rotary_switch(self, job: Job, request: EngineRequest) -> None:
+    def _cross_rotary_switch(self, sample: Sample, job: Job, request: EngineRequest) -> None:
         """Compute a sequence again that has become too long for the factors its keys were made with."""
+        if job.state is JobState.RUNNING:
+            sample.advance(SampleState.PREFILL)
         self._scheduler.restart(job, **self._switch.side(len(job.tokens), salt=request.salt))
         if self._trace is not None:
             trace_restart(self._trace, job, self._blocks)

@@ -10,8 +10,15 @@ from onnxgen.engine.sample import Sample, SampleState
 from onnxgen.engine.trace import EngineTrace
 from onnxgen.engine.tracked import Tracked
 from onnxgen.errors import OnnxgenError
-from onnxgen.scheduler.job import Job
+from onnxgen.scheduler.job import Job, JobState
 from onnxgen.scheduler.scheduler import Scheduler
+
+_STATES = {
+    JobState.WAITING: {SampleState.WAITING},
+    JobState.RUNNING: {SampleState.PREFILL, SampleState.DECODE},
+    JobState.PREEMPTED: {SampleState.PREEMPTED, SampleState.SWAPPED},  # the latter where a tier lost it
+    JobState.SWAPPED: {SampleState.SWAPPED},
+}
 
 
 class Register:
@@ -149,7 +156,7 @@ class Register:
     def check_integrity(self) -> None:
         """Check that requests and samples agree."""
         for sample, job in self._samples.values():
-            assert sample.state is not SampleState.FINISHED, sample
+            assert sample.state in _STATES[job.state], f"{sample} has a job that is {job.state.name}"
             assert sample.index in self._requests[sample.request_id].open, sample
             assert sample.tokens is job.tokens, sample
         for tracked in self._requests.values():

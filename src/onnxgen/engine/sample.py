@@ -2,10 +2,10 @@
 
 ::
 
-    WAITING ──> PREFILL ──> DECODE ──> FINISHED          the ways of a sequence that is never disturbed
-       ▲           │▲          │▲
-       │           ▼│          ▼│
-       └────────  PREEMPTED, SWAPPED                     its blocks were given back, or moved out; it comes back
+    WAITING ──> PREFILL <──> DECODE ──> FINISHED       back from DECODE: it crossed the rotary switch
+       │          │▲           │
+       ▼          ▼│           ▼                       from WAITING: a fork that found no seat
+       PREEMPTED , SWAPPED                             its blocks were given back, or moved out; it comes back
 
 Every state may end in FINISHED: by its last token, a cancel, a deadline or an error.
 """
@@ -36,11 +36,11 @@ class SampleState(Enum):
 
 _S = SampleState
 _NEXT = {
-    _S.WAITING: {_S.PREFILL, _S.DECODE, _S.FINISHED},
+    _S.WAITING: {_S.PREFILL, _S.PREEMPTED, _S.FINISHED},
     _S.PREFILL: {_S.DECODE, _S.PREEMPTED, _S.SWAPPED, _S.FINISHED},
     _S.DECODE: {_S.PREFILL, _S.PREEMPTED, _S.SWAPPED, _S.FINISHED},
-    _S.PREEMPTED: {_S.PREFILL, _S.DECODE, _S.FINISHED},
-    _S.SWAPPED: {_S.PREFILL, _S.DECODE, _S.PREEMPTED, _S.FINISHED},
+    _S.PREEMPTED: {_S.PREFILL, _S.FINISHED},
+    _S.SWAPPED: {_S.PREFILL, _S.FINISHED},
     _S.FINISHED: set[SampleState](),
 }
 

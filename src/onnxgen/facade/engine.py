@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, NoReturn, Self
 
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.core import EngineCore
+from onnxgen.engine.events import EngineEvent as CoreEvent
 from onnxgen.engine.sampling.options import check_integer
 from onnxgen.engine.stats import EngineStats
 from onnxgen.errors import CapabilityError
 from onnxgen.facade.engine_buffer import EngineEventBuffer
 from onnxgen.facade.engine_request import EngineEvent, EngineServices, Request
 from onnxgen.facade.model import Model
+from onnxgen.facade.text_model import default_engine_config
 
 if TYPE_CHECKING:
     from onnxgen.preprocess.detokenizer import IncrementalDetokenizer
@@ -54,14 +56,14 @@ class Engine:
 
     Args:
         model: Answers; stays the caller's, and must stay open.
-        config: Budgets, cache and policy.
+        config: Budgets, cache and policy. None: as `LLM` has it.
 
     Raises:
         BackendError: The cache cannot be had.
     """
 
     def __init__(self, model: Model, config: EngineConfig | None = None) -> None:
-        self._config = config or EngineConfig()
+        self._config = config or default_engine_config(model.runtime)
         self._spec = model.spec
         self._core = EngineCore(
             model.backend,
@@ -72,11 +74,16 @@ class Engine:
         )
         self._core.adopt()
         self._turns: dict[int, Request] = {}
-        self._ready: deque[EngineEvent] = deque()
+        self._ready: deque[CoreEvent] = deque()
         self._tokenizer: Tokenizer | None = None
 
     def create_request(self, *, options: RequestOptions | None = None) -> Request:
-        """A session without tokens."""
+        """A session without tokens.
+
+        Raises:
+            StateError: The engine is closed, or another thread owns it.
+        """
+        self._core.adopt()
         longest = self._core.max_seq_tokens
         asked = None if options is None else options.max_session_tokens
         return Request(
@@ -100,12 +107,14 @@ class Engine:
             The buffer.
         """
         if not self._ready:
-            for event in self._core.step():
-                request = self._turns.get(event.request_id)
-                if request is not None:
-                    self._ready.append(request.receive(event))
-        count = min(buffer.capacity, len(self._ready))
-        buffer.fill([self._ready.popleft() for _ in range(count)])
+            self._ready.extend(self._core.step())
+        events: list[EngineEvent] = []
+        while self._ready and len(events) < buffer.capacity:
+            event = self._ready.popleft()
+            request = self._turns.get(event.request_id)
+            if request is not None:
+                events.append(request.receive(event))
+        buffer.fill(events)
         return buffer
 
     def has_pending_requests(self) -> bool:
@@ -130,10 +139,12 @@ class Engine:
         return self._core.stats()
 
     def close(self) -> None:
-        """End all turns and release the cache. Calling it twice is harmless."""
+        """End all turns, close their requests and release the cache. Calling it twice is harmless."""
+        self._core.close()  # raises in a thread that does not own the engine, whose turns then go on
+        for request in self._turns.values():
+            request.abandon()
         self._turns.clear()
         self._ready.clear()
-        self._core.close()
 
     def __enter__(self) -> Self:
         return self

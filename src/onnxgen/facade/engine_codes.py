@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum, IntFlag
+from enum import Enum, IntEnum, IntFlag
 
 
 class FinishReason(IntEnum):
@@ -17,6 +17,8 @@ class FinishReason(IntEnum):
     CANCELLED = 5
     FAILED = 6
 
+    __str__ = Enum.__str__
+
 
 class EngineEventFlags(IntFlag):
     """What an event is about. ``CAPACITY_BLOCKED`` and ``RETRYABLE`` never occur: requests wait, steps are tried again."""
@@ -27,6 +29,8 @@ class EngineEventFlags(IntFlag):
     CAPACITY_BLOCKED = 4
     FAILED = 8
     RETRYABLE = 16
+
+    __str__ = Enum.__str__
 
 
 class EngineErrorCode(IntEnum):
@@ -39,6 +43,8 @@ class EngineErrorCode(IntEnum):
     REQUEST_UNSERVICEABLE = 4
     ENGINE_CONTRACT_FAILURE = 5
     ENGINE_EXECUTION_FAILURE = 6
+
+    __str__ = Enum.__str__
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,8 +105,8 @@ class Request:
             The turn's number, from 1.
 
         Raises:
-            StateError: A turn is not finished yet, or the request is closed.
-            OptionError: There are no tokens, or options contradict each other.
+            StateError: A turn is not finished yet (its last event has not been given out), or the request is closed.
+            OptionError: There are no tokens, or not one list of them, or options contradict each other.
             TokenIdError: A token id is outside the vocabulary.
             ContextLengthError: The session would become too long.
             AdmissionError: It can never fit the cache.
@@ -117,7 +117,12 @@ class Request:
                 f"turn {self._turn.id} is not finished; run the engine until it is, or cancel it"
             )
         settings = TurnSettings() if turn_options is None else turn_options.settings
-        prompt = np.asarray(tokens).reshape(-1).tolist()
+        given = np.asarray(tokens)
+        if given.ndim != 1:
+            raise OptionError(
+                f"a turn's tokens are one list of token ids, got an array of shape {given.shape}"
+            )
+        prompt = given.tolist()
         if not prompt:
             raise OptionError("a turn needs at least one token, got none")
         services = self._services
@@ -190,7 +195,11 @@ class Request:
         if self._turn is not None:
             self._services.core.cancel(self._turn.core_id)
             self._services.listen(self._turn.core_id, None)
-            self._turn = None
+        self.abandon()
+
+    def abandon(self) -> None:
+        """End the session without a word to the engine, which has ended: for `Engine`."""
+        self._turn = None
         self._closed = True
 
     def receive(self, event: CoreEvent) -> EngineEvent:

@@ -18,6 +18,8 @@ from onnxgen.errors import CapabilityError, OptionError
 from onnxgen.facade.params import sampling_from_search
 from onnxgen.metadata.model_spec import SearchDefaults
 
+_IDLE = {"temperature": (0, 1), "top_k": (0, 1), "top_p": (0, 1)}
+"""Values that fit to always taking the best token."""
 _MOST_STOP_STRINGS, _MOST_STOP_BYTES = 16, 16384
 
 
@@ -52,15 +54,19 @@ class TurnSettings:
             for name in ("temperature", "top_k", "top_p")
             if (value := getattr(self, name)) is not None
         }
-        if self.do_sample is False and drawing:
-            name, value = next(iter(drawing.items()))
-            raise OptionError(f"do_sample is False, so {name}={value} has no meaning; set do_sample to True")
         others = {
             name: value
             for name in ("do_sample", "repetition_penalty", "no_repeat_ngram_size")
             if (value := getattr(self, name)) is not None
         }
         changed = sampling_from_search(replace(search, **drawing, **others))
+        if changed.greedy and (
+            idle := [f"{name}={value}" for name, value in drawing.items() if value not in _IDLE[name]]
+        ):
+            raise OptionError(
+                f"{' and '.join(idle)} would change nothing, because the best token is always taken; set do_sample to "
+                "True, with top_k other than 1, top_p and temperature above 0"
+            )
         least = num_tokens + self.min_generated_tokens if self.min_generated_tokens else 0
         return replace(changed, min_length=least, **({} if self.seed is None else {"seed": self.seed}))
 

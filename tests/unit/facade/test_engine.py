@@ -191,15 +191,80 @@ def test_options_that_contradict_each_other_are_refused(folder):
     engine, _ = open_engine(folder)
     request = engine.create_request()
     options = og.TurnOptions(request)
-    options.set_do_sample(False)
-    options.set_top_k(5)
-    with pytest.raises(OptionError, match="do_sample is False"):
+    options.set_min_generated_tokens(0)
+    options.set_top_k(5)  # the folder takes the best token
+    options.set_temperature(0.5)
+    with pytest.raises(OptionError, match=r"temperature=0\.5 and top_k=5 would change nothing"):
+        request.begin_turn([3], options)
+    options.set_do_sample(True)
+    options.set_top_k(1)
+    with pytest.raises(OptionError, match=r"temperature=0\.5 would change nothing"):
         request.begin_turn([3], options)
     options.reset()
     options.set_max_generated_tokens(2)
     options.set_min_generated_tokens(3)
     with pytest.raises(OptionError, match="min_generated_tokens is 3"):
         request.begin_turn([3], options)
+
+
+def test_options_that_fit_to_the_best_token_are_taken(folder):
+    engine, _ = open_engine(folder, {"the": " thing"})
+    for do_sample, top_k, temperature in ((False, 0, 1.0), (False, 1, 0.0), (True, 1, 1.0), (True, 5, 0.0)):
+        request = engine.create_request()
+        options = og.TurnOptions(request)
+        options.set_do_sample(do_sample)
+        options.set_temperature(temperature)
+        if temperature or top_k < 2:
+            options.set_top_k(top_k)
+        request.begin_turn(encode(folder, "the"), options)
+        assert tokens(drive(engine), request) == encode(folder, " thing")
+
+
+@pytest.mark.parametrize("tokens", [[[1, 2], [3, 4]], 5, [[7]]])
+def test_a_turn_takes_one_list_of_tokens(folder, tokens):
+    engine, _ = open_engine(folder)
+    with pytest.raises(OptionError, match="one list of token ids"):
+        engine.create_request().begin_turn(tokens)
+
+
+def test_a_turn_is_finished_when_its_last_event_was_given_out(folder):
+    engine, _ = open_engine(folder)
+    requests = [engine.create_request() for _ in range(2)]
+    options = og.TurnOptions(requests[0])
+    options.set_max_generated_tokens(1)
+    for request in requests:
+        request.begin_turn(encode(folder, "the"), options)
+    first, second = requests
+    one = engine.create_event_buffer(1)
+    assert [e.request for e in engine.run(one)] == [first]
+    for act in (lambda: second.begin_turn([3]), lambda: second.rewind_to_start_of_turn(1), second.fork):
+        with pytest.raises(StateError, match="turn 1 is not finished"):
+            act()
+    assert not second.cancel_turn(1)
+    first.begin_turn([3], options)
+    assert [e.request for e in engine.run(one)] == [second]
+    second.begin_turn([3], options)
+    second.close()
+    assert [e.request for e in drive(engine)] == [first]
+
+
+def test_after_the_engine_requests_can_be_closed_and_nothing_else(folder):
+    engine, _ = open_engine(folder)
+    running, idle = engine.create_request(), engine.create_request()
+    running.begin_turn(encode(folder, "the"))
+    engine.close()
+    for request in (running, idle):
+        with pytest.raises(StateError, match="was closed"):
+            request.begin_turn([3])
+        request.close()
+    with pytest.raises(StateError, match="was closed"):
+        engine.create_request()
+
+
+def test_codes_print_their_names():
+    assert str(og.FinishReason.EOS) == "FinishReason.EOS"
+    assert str(og.EngineErrorCode.NONE) == "EngineErrorCode.NONE"
+    assert str(TOKEN | FINISHED) == "EngineEventFlags.TOKEN|TURN_FINISHED"
 
 
 @pytest.mark.parametrize(
@@ -294,18 +359,23 @@ def test_closed_requests_and_engines_say_so(folder):
 
 def test_an_engine_belongs_to_the_thread_that_made_it(folder):
     engine, _ = open_engine(folder)
+    request = engine.create_request()
+    request.begin_turn([3])
     found = []
 
     def other():
-        try:
-            engine.run(engine.create_event_buffer(1))
-        except StateError as error:
-            found.append(error)
+        for call in (lambda: engine.run(engine.create_event_buffer(1)), engine.close):
+            try:
+                call()
+            except StateError as error:
+                found.append(str(error))
 
     thread = threading.Thread(target=other)
     thread.start()
     thread.join()
-    assert "belongs to the thread" in str(found[0])
+    assert len(found) == 2
+    assert all("belongs to the thread" in message for message in found)
+    assert len(engine.run(engine.create_event_buffer(1))) == 1, "its turns go on"
 
 
 def test_capabilities_are_numbers_and_what_is_missing_says_so(folder):

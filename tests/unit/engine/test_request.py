@@ -11,6 +11,7 @@ from onnxgen.errors import OptionError, TokenIdError
     ("fields", "message"),
     [
         ({"n": 0}, "n must be"),
+        ({"priority": 2**40}, f"priority must be between {-(2**31)} and {2**31}, got"),
         ({"priority": "high"}, "priority must be an integer"),
         ({"max_new_tokens": 0}, "max_new_tokens must be"),
         ({"deadline_s": float("nan")}, "deadline_s must be a finite number"),

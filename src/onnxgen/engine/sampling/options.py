@@ -137,4 +137,5 @@ def check_integer(name: str, value: object, *, low: int, high: int | None = None
 
 
 def _between(low: float, high: float) -> str:
-    return f"of at least {low:g}" if high == math.inf else f"between {low:g} and {high}"
+    least = f"{low:g}" if isinstance(low, float) else low
+    return f"of at least {least}" if high == math.inf else f"between {least} and {high}"

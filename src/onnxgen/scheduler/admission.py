@@ -39,7 +39,7 @@ def admit(job: Job, room: Room) -> Admission:
     """
     if job.width > room.max_seqs:
         raise NeverFitsError(
-            f"job {job.id} asks for {job.width} sequences at once, the scheduler runs at most {room.max_seqs} "
+            f"a request asks for {job.width} sequences at once, the scheduler runs at most {room.max_seqs} "
             "(max_seqs); ask for fewer samples"
         )
     if room.fits_alone(job, job.max_tokens):
@@ -48,7 +48,7 @@ def admit(job: Job, room: Room) -> Admission:
     if job.allow_cap and longest > len(job.tokens):
         return Admission(Outcome.CAPPED, longest)
     raise NeverFitsError(
-        f"job {job.id} asks for {job.max_tokens} tokens ({len(job.tokens)} of prompt, "
+        f"a request asks for {job.max_tokens} tokens ({len(job.tokens)} of prompt, "
         f"{job.max_tokens - len(job.tokens)} of answer), the cache holds {longest} {room.why(job)}; ask for fewer, "
         "allow the answer to be capped, or give the cache more memory"
     )
@@ -62,6 +62,6 @@ def refuse_when_full(config: SchedulerConfig, *, num_waiting: int, free_seats: i
     """
     if config.max_waiting is not None and num_waiting - free_seats >= config.max_waiting:
         raise QueueFullError(
-            f"{num_waiting} jobs wait for {free_seats} free of {config.max_seqs} sequences, and at most "
+            f"{num_waiting} requests wait for {free_seats} free of {config.max_seqs} sequences, and at most "
             f"{config.max_waiting} more may wait (max_waiting); try again later"
         )

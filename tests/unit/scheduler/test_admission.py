@@ -62,11 +62,11 @@ def test_a_full_queue_refuses_with_both_numbers_and_takes_again_later():
     for _ in range(3):
         loop.add(3, 6)
     with pytest.raises(
-        QueueFullError, match="3 jobs wait for 2 free of 2 sequences, and at most 1 more may wait"
+        QueueFullError, match="3 requests wait for 2 free of 2 sequences, and at most 1 more may wait"
     ):
         loop.add(3, 6)
     loop.step()
-    with pytest.raises(QueueFullError, match="1 jobs wait for 0 free"):
+    with pytest.raises(QueueFullError, match="1 requests wait for 0 free"):
         loop.add(3, 6)
     loop.run(bound=20)
     loop.add(3, 6)

@@ -204,7 +204,8 @@ class EngineCore:
         planned = time.perf_counter()
         executed = self._executor.run(plan)
         executed_at = time.perf_counter()
-        self._costs.observe_prefill(plan.num_prefill_tokens, executed.execute_s)
+        if plan.num_prefill_tokens and not executed.failed:
+            self._costs.observe_prefill(plan.num_tokens, executed.execute_s)
         self._scheduler.done(plan)
         try:
             chosen = self._choose(executed)

@@ -20,7 +20,7 @@ class PreemptionCosts:
         self.seconds_per_byte: float | None = None
 
     def observe_prefill(self, num_tokens: int, seconds: float) -> None:
-        """Chunks of prompts with ``num_tokens`` tokens took so long."""
+        """A step of so many tokens, with chunks of prompts among them, took so long."""
         if num_tokens > 0:
             self.seconds_per_token = self._averaged(self.seconds_per_token, seconds / num_tokens)
 

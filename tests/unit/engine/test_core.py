@@ -291,6 +291,14 @@ def test_a_logits_processor_that_raises_ends_its_own_request_only(backend):
     assert len(answers(events)[good, 0]) == 9
 
 
+def test_steps_that_failed_say_nothing_of_what_a_token_costs():
+    core = engine(FakeBackend(max_context=64, block_size=4, fail_steps=[0]))
+    for prompt, expected in (([3, 4, 5], False), ([6, 7, 8], True)):
+        core.submit(EngineRequest(prompt, max_new_tokens=1, ignore_eos=True))
+        core.step()
+        assert (core._costs.seconds_per_token is not None) == expected
+
+
 def test_a_token_that_could_not_be_chosen_is_not_counted():
     def refuse(history, row):
         row[:] = -np.inf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from onnxgen.backends.base import Backend, KVCache
+from onnxgen.backends.base import WINDOW_STEP_TOKENS, Backend, KVCache
 from onnxgen.engine.config import EngineConfig
 from onnxgen.errors import BackendError
 from onnxgen.foundations.cpuinfo import detect_memory
@@ -17,7 +17,9 @@ _SHARE_OF_MEMORY = 4
 _FALLBACK_BYTES = 1 << 30
 
 
-def make_cache(backend: Backend, config: EngineConfig, *, max_seq_tokens: int) -> KVCache:
+def make_cache(
+    backend: Backend, config: EngineConfig, *, max_seq_tokens: int, whole_chunk_tokens: int = 1
+) -> KVCache:
     """A cache as large as the configuration asks for.
 
     Without a size in the configuration, a cache that the backend refuses is tried at half the size, down to one
@@ -27,6 +29,8 @@ def make_cache(backend: Backend, config: EngineConfig, *, max_seq_tokens: int) -
         backend: Makes it.
         config: What was asked for.
         max_seq_tokens: The longest sequence.
+        whole_chunk_tokens: So many new tokens of a sequence must fit into one step. Where windowed layers' blocks of
+            their own have no room for that, all layers share one kind.
 
     Raises:
         BackendError: The memory cannot be had; the message has both sizes.
@@ -34,9 +38,12 @@ def make_cache(backend: Backend, config: EngineConfig, *, max_seq_tokens: int) -
     asked = config.cache_mb is not None or config.cache_tokens is not None
     probe = _Probe(backend, max_seq_tokens)
     num_tokens = _wanted_tokens(config, probe, max_seq_tokens=max_seq_tokens)
+    windowed = backend.capabilities.window is not None and whole_chunk_tokens <= WINDOW_STEP_TOKENS
     while True:
         try:
-            cache = _cache_of(backend, config, num_tokens, probe, max_seq_tokens=max_seq_tokens)
+            cache = _cache_of(
+                backend, config, num_tokens, probe, max_seq_tokens=max_seq_tokens, window_group=windowed
+            )
         except BackendError as error:
             if asked or num_tokens <= max_seq_tokens:
                 raise
@@ -65,7 +72,13 @@ class _Probe:
 
 
 def _cache_of(
-    backend: Backend, config: EngineConfig, num_tokens: int, probe: _Probe, *, max_seq_tokens: int
+    backend: Backend,
+    config: EngineConfig,
+    num_tokens: int,
+    probe: _Probe,
+    *,
+    max_seq_tokens: int,
+    window_group: bool,
 ) -> KVCache:
     if not backend.capabilities.paged:
         return backend.create_cache(num_seqs=max(num_tokens // max_seq_tokens, 1), num_tokens=max_seq_tokens)
@@ -76,7 +89,7 @@ def _cache_of(
     return backend.create_cache(
         num_seqs=-(-num_blocks // blocks_each),
         num_tokens=min(blocks_each * probe.block_size, max_seq_tokens),
-        window_group=backend.capabilities.window is not None,
+        window_group=window_group,
     )
 
 

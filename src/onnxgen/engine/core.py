@@ -92,7 +92,12 @@ class EngineCore:
         self._strict = config.strict and not able.batch_invariant
         self._costs = PreemptionCosts()
         with contextlib.ExitStack() as undo:
-            self._kv = make_cache(backend, config, max_seq_tokens=self._limit)
+            self._kv = make_cache(
+                backend,
+                config,
+                max_seq_tokens=self._limit,
+                whole_chunk_tokens=self._switch.side(self._limit, salt=None)["min_chunk_end"],
+            )
             undo.callback(self._kv.close)
             self._trace = open_trace(config, self._kv.geometry, able)
             if self._trace is not None:

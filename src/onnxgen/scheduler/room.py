@@ -26,13 +26,21 @@ class Room:
         """Budgets of ``config``.
 
         Raises:
-            ConfigError: A budget in bytes over a cache that does not say how large its blocks are.
+            ConfigError: A budget in bytes over a cache that does not say how large its blocks are, or chunks that
+                must be whole and do not fit what windowed layers have.
         """
         shape = cache.shape
         if config.max_cache_bytes is not None and not shape.block_bytes + shape.window_block_bytes:
             raise ConfigError(
                 "max_cache_bytes is set, but the cache does not say how many bytes a block takes"
             )
+        if config.solo and shape.window is not None and shape.window_blocks < shape.num_blocks:
+            most = shape.window_blocks * shape.block_size - shape.window - shape.block_size
+            if config.chunk_tokens > most:
+                raise ConfigError(
+                    f"solo cuts prompts into chunks of exactly chunk_tokens={config.chunk_tokens} tokens, but the "
+                    f"{shape.window_blocks} blocks of windowed layers have room for {most} at once; lower chunk_tokens"
+                )
         self.max_seqs = config.max_seqs
         self.max_bytes = config.max_cache_bytes
         self._reserve_all = config.preemption == "off"

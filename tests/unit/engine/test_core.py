@@ -429,3 +429,27 @@ def test_a_sequence_that_crosses_the_rotary_switch_is_computed_again():
     core.submit(EngineRequest(list(range(16)), max_new_tokens=10, ignore_eos=True))
     drive(core)
     assert [s.num_tokens for s in backend.steps] == [16, 1, 1, 1, 1, 21, 1, 1, 1, 1]
+
+
+def test_windows_have_room_for_a_chunk_that_crosses_the_rotary_switch():
+    core = EngineCore(
+        FakeBackend(block_size=4, window=8, max_context=4096),
+        EngineConfig(scheduler=SchedulerConfig(max_seqs=1), cache_tokens=4096),
+        rope_switch_length=1500,
+    )
+    core.submit(EngineRequest([3] * 1600, max_new_tokens=2, ignore_eos=True))
+    core.submit(EngineRequest([4] * 1499, max_new_tokens=4, ignore_eos=True))
+    assert {e.finish_reason for e in ends(drive(core)).values()} == {"length"}
+    assert core.last_step.number > 4
+
+
+def test_strict_chunks_are_as_long_as_windows_have_room_for():
+    core = EngineCore(
+        FakeBackend(block_size=4, window=8, max_context=4096),
+        EngineConfig(
+            scheduler=SchedulerConfig(max_seqs=1, solo=True, chunk_tokens=1020, max_step_tokens=1020),
+            cache_tokens=4096,
+        ),
+    )
+    core.submit(EngineRequest([3] * 3000, max_new_tokens=2, ignore_eos=True))
+    assert {e.finish_reason for e in ends(drive(core)).values()} == {"length"}

@@ -57,6 +57,14 @@ def test_a_budget_in_bytes_counts_blocks_of_windows_where_there_are_no_others():
         scheduler.add(Job(1, [1] * 7, max_tokens=9))
 
 
+def test_chunks_that_must_be_whole_fit_the_blocks_of_windows():
+    cache = CacheManager(PoolShape(num_blocks=64, block_size=4, window=8, window_blocks=11))
+    Scheduler(SchedulerConfig(solo=True, chunk_tokens=32), cache, costs=PreemptionCosts())
+    with pytest.raises(ConfigError, match=r"chunk_tokens=33 tokens, but the 11 blocks .* have room for 32"):
+        Scheduler(SchedulerConfig(solo=True, chunk_tokens=33), cache, costs=PreemptionCosts())
+    Scheduler(SchedulerConfig(chunk_tokens=33), cache, costs=PreemptionCosts())
+
+
 def test_a_bad_configuration_changes_nothing_while_running():
     cache = CacheManager(PoolShape(num_blocks=4, block_size=4))
     scheduler = Scheduler(SchedulerConfig(), cache, costs=PreemptionCosts())

@@ -30,7 +30,7 @@ from onnxgen.backends.base import (
 )
 from onnxgen.backends.check import check_step
 from onnxgen.backends.fake_cache import NEVER_WRITTEN, FakeCache
-from onnxgen.errors import BackendError, CapabilityError, StateError, StepError
+from onnxgen.errors import BackendError, CapabilityError, ConfigError, StateError, StepError
 
 _CONTRADICTION = -2
 """What a sequence has where the groups of blocks hold different tokens: its answer is another then."""
@@ -57,6 +57,9 @@ class FakeBackend:
         fail_when: Asked with all tokens of each sequence of a step, new ones included: whether the step fails
             likewise for its sake, however often it is tried.
 
+    Raises:
+        ConfigError: Pages of a model that cannot rewind: no backend has them.
+
     Attributes:
         num_steps: Steps asked for so far, failed ones included.
         num_tokens: New tokens of all steps that succeeded.
@@ -77,6 +80,10 @@ class FakeBackend:
         fail_steps: Collection[int] = (),
         fail_when: Callable[[Sequence[int]], bool] | None = None,
     ) -> None:
+        if block_size is not None and not rewind:
+            raise ConfigError(
+                f"block_size={block_size} and rewind=False go together in no backend: a recurrent state lies in one slot"
+            )
         self._vocab_size = vocab_size
         self._script = sorted(
             ((tuple(k), tuple(v)) for k, v in (continuations or {}).items()), key=lambda kv: -len(kv[0])

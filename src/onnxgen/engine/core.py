@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -49,6 +50,8 @@ from onnxgen.scheduler.costs import PreemptionCosts
 from onnxgen.scheduler.job import Job, JobState
 from onnxgen.scheduler.plan import StepPlan
 from onnxgen.scheduler.scheduler import Scheduler
+
+_log = logging.getLogger(__name__)
 
 Chosen = tuple[Sample, Job, "int | OnnxgenError"]
 
@@ -231,9 +234,19 @@ class EngineCore:
         return self._register.take_untold()
 
     def reconfigure(self, config: SchedulerConfig) -> None:
-        """Change budgets and policy; sequences over the new budgets give way in the next steps."""
+        """Change budgets and policy; sequences over the new budgets give way in the next steps.
+
+        Requests keep what they were granted: one that would be refused now runs alone at worst.
+        """
         self._own()
-        self._scheduler.reconfigure(self._scheduling(config))
+        over = self._scheduler.reconfigure(self._scheduling(config))
+        if over.seqs or over.cache_bytes or over.too_large:
+            _log.info(
+                "over the new budgets: %d sequences, %d bytes of cache, %d requests that would be refused now",
+                over.seqs,
+                over.cache_bytes,
+                len(over.too_large),
+            )
         if self._trace is not None:
             self._trace.budgets(
                 max_seqs=config.max_seqs,

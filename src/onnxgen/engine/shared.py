@@ -73,7 +73,7 @@ class SharedEngine:
     def cancel(
         self, request_id: int, *, index: int | None = None, reason: FinishReason = "cancelled"
     ) -> None:
-        """End a request, or one of its samples; its last event is there at once."""
+        """End a request, or one of its samples; its last event comes with the next `take`."""
         with self._lock.held():
             if self._core is not None:
                 self._core.cancel(request_id, index=index, reason=reason)

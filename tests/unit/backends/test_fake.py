@@ -3,7 +3,7 @@ import pytest
 
 from onnxgen.backends.base import WINDOW_STEP_TOKENS, BlockCopy, SequenceInput, pack_step
 from onnxgen.backends.fake import FakeBackend
-from onnxgen.errors import BackendError, CapabilityError, StateError, StepError, TokenIdError
+from onnxgen.errors import BackendError, CapabilityError, ConfigError, StateError, StepError, TokenIdError
 
 
 def greedy(backend, prompt, count, *, blocks=(0,)):
@@ -154,3 +154,8 @@ def test_a_group_of_windows_gives_the_same_answers_and_notices_what_is_wrong():
     empty = SequenceInput([1], 30, list(range(8)), window_blocks=[-1] * 6 + [3, 1])
     with pytest.raises(StepError, match="never written"):
         backend.execute(pack_step([empty]), cache)
+
+
+def test_a_state_that_cannot_go_back_lies_in_one_slot():
+    with pytest.raises(ConfigError, match=r"block_size=4 and rewind=False"):
+        FakeBackend(block_size=4, rewind=False)

@@ -45,12 +45,14 @@ def admit(job: Job, room: Room) -> Admission:
     if room.fits_alone(job, job.max_tokens):
         return Admission(Outcome.QUEUED, job.max_tokens)
     longest = room.longest(job)
-    if job.allow_cap and longest > len(job.tokens):
+    prompt_fits = longest > len(job.tokens)
+    if job.allow_cap and prompt_fits:
         return Admission(Outcome.CAPPED, longest)
+    advice = "ask for fewer, allow the answer to be capped" if prompt_fits else "shorten the prompt"
     raise NeverFitsError(
         f"a request asks for {job.max_tokens} tokens ({len(job.tokens)} of prompt, "
-        f"{job.max_tokens - len(job.tokens)} of answer), the cache holds {longest} {room.why(job)}; ask for fewer, "
-        "allow the answer to be capped, or give the cache more memory"
+        f"{job.max_tokens - len(job.tokens)} of answer), the cache holds {longest} {room.why(job)}; {advice}, "
+        "or give the cache more memory"
     )
 
 

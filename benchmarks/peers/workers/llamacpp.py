@@ -12,28 +12,34 @@ import numpy as np
 from benchmarks.peers.workers.serving import StreamTimes, serve
 
 _STEP_TOKENS = 2048
-_ALIGNMENT = 256  # the program rounds the size of a cache up to this
+ALIGNMENT = 256  # the program rounds the size of a cache up to this
+
+
+def load(file: Path) -> tuple[Any, Any, Any]:
+    """The program's functions, what keeps them silent while it is held, and a model of theirs."""
+    import llama_cpp
+
+    silent = llama_cpp.llama_log_callback(lambda level, text, data: None)
+    llama_cpp.llama_log_set(silent, ctypes.c_void_p(0))
+    llama_cpp.llama_backend_init()
+    params = llama_cpp.llama_model_default_params()
+    params.n_gpu_layers = 0
+    model = llama_cpp.llama_model_load_from_file(str(file).encode(), params)
+    if not model:
+        raise RuntimeError(f"llama.cpp cannot load {file}")
+    return llama_cpp, silent, model
 
 
 class LlamaCpp:
     """A GGUF file. One context is kept and made anew when a task needs another number or length of sequences."""
 
     def __init__(self, file: Path, threads: int) -> None:
-        import llama_cpp
-
-        self._c, self._threads = llama_cpp, threads
-        self._log = llama_cpp.llama_log_callback(lambda level, text, data: None)
-        llama_cpp.llama_log_set(self._log, ctypes.c_void_p(0))
-        llama_cpp.llama_backend_init()
-        params = llama_cpp.llama_model_default_params()
-        params.n_gpu_layers = 0
-        self._model = llama_cpp.llama_model_load_from_file(str(file).encode(), params)
-        if not self._model:
-            raise RuntimeError(f"llama.cpp cannot load {file}")
-        self._vocab_size = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(self._model))
+        self._threads = threads
+        self._c, self._log, self._model = load(file)
+        self._vocab_size = self._c.llama_vocab_n_tokens(self._c.llama_model_get_vocab(self._model))
         self._context: Any = None
         self._room = 0, 0
-        self._make_room(1, _STEP_TOKENS + _ALIGNMENT)
+        self._make_room(1, _STEP_TOKENS + ALIGNMENT)
 
     def prefill(self, prompt: Sequence[int]) -> float:
         return self.streams([prompt], 1).total_s
@@ -43,7 +49,7 @@ class LlamaCpp:
 
     def streams(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> StreamTimes:
         length, count = len(prompts[0]), len(prompts)
-        self._make_room(count, max(length + new_tokens, _STEP_TOKENS + _ALIGNMENT if count == 1 else 0))
+        self._make_room(count, max(length + new_tokens, _STEP_TOKENS + ALIGNMENT if count == 1 else 0))
         self._c.llama_memory_clear(self._c.llama_get_memory(self._context), True)
         rows = [
             (token, position, sequence, position == length - 1)
@@ -65,7 +71,7 @@ class LlamaCpp:
             return
         if self._context is not None:
             self._c.llama_free(self._context)
-        tokens += -tokens % _ALIGNMENT
+        tokens += -tokens % ALIGNMENT
         params = self._c.llama_context_default_params()
         params.n_ctx, params.n_seq_max = sequences * tokens, sequences
         params.n_batch, params.n_ubatch = max(_STEP_TOKENS, sequences * tokens), 512

@@ -7,7 +7,6 @@ that already holds most of the prompt is taken, and only the rest is computed.
 
 from __future__ import annotations
 
-import ctypes
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.peers.workers.llamacpp import ALIGNMENT, load
 from benchmarks.serving.scenario import Setup
 from benchmarks.serving.workers.driving import serve_scenarios
 
-_ALIGNMENT = 256  # the program rounds the size of a cache up to this
 _KERNEL_TOKENS = 512  # of a batch that it computes at once
 
 
@@ -26,18 +25,9 @@ class LlamaCpp:
     """A GGUF file."""
 
     def __init__(self, file: Path, threads: int) -> None:
-        import llama_cpp
-
-        self._c, self._threads = llama_cpp, threads
-        self._log = llama_cpp.llama_log_callback(lambda level, text, data: None)
-        llama_cpp.llama_log_set(self._log, ctypes.c_void_p(0))
-        llama_cpp.llama_backend_init()
-        params = llama_cpp.llama_model_default_params()
-        params.n_gpu_layers = 0
-        self._model = llama_cpp.llama_model_load_from_file(str(file).encode(), params)
-        if not self._model:
-            raise RuntimeError(f"llama.cpp cannot load {file}")
-        self._vocab_size = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(self._model))
+        self._threads = threads
+        self._c, self._log, self._model = load(file)
+        self._vocab_size = self._c.llama_vocab_n_tokens(self._c.llama_model_get_vocab(self._model))
         self._context: Any = None
         self._setup: Setup | None = None
         self.open(Setup(max_seqs=1, max_tokens=2048))
@@ -55,7 +45,7 @@ class LlamaCpp:
             self._c.llama_free(self._context)
             self._c.llama_batch_free(self._batch)
             self._context = None
-        tokens = setup.max_tokens + -setup.max_tokens % _ALIGNMENT
+        tokens = setup.max_tokens + -setup.max_tokens % ALIGNMENT
         params = self._c.llama_context_default_params()
         params.n_ctx, params.n_seq_max = setup.max_seqs * tokens, setup.max_seqs
         params.n_batch = setup.step_tokens

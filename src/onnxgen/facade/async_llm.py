@@ -184,8 +184,9 @@ class AsyncLLM:
             overrides: Single fields of `GenerationOptions`.
 
         Returns:
-            The pieces of all answers, as they come. Prompts and options are checked at once, the rest happens while
-            pieces are taken; the first error ends all answers of the call.
+            The pieces of all answers, as they come. Options, and prompts against the model's context, are checked at
+            once; what the engine refuses (a smaller ``max_seq_tokens``, a full queue) comes with the first piece. The
+            first error ends all answers of the call.
 
         Raises:
             OptionError: An option is unknown or out of range, or a prompt is empty.

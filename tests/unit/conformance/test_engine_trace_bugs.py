@@ -19,6 +19,7 @@ from onnxgen.engine.register import Register
 from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.kvcache import prefix_tree
+from onnxgen.kvcache.base import PoolShape
 from onnxgen.kvcache.block_keys import TOKEN_BYTES
 from onnxgen.kvcache.block_pool import BlockPool
 from onnxgen.kvcache.manager import CacheManager
@@ -278,9 +279,9 @@ def keeps_tables_of_who_gave_way(patch):
 
 def gives_window_blocks_back_too_early(patch):
     patch.setattr(
-        BlockSupply,
+        PoolShape,
         "first_seen",
-        lambda self, length: max(0, length + 5 - (self.shape.window or 0)) // self.shape.block_size,
+        lambda self, length: max(0, length + 5 - (self.window or 0)) // self.block_size,
     )
 
 

@@ -111,11 +111,17 @@ def _why_not(node: NodeSpec) -> str | None:
         return "ONNX Runtime has no kernel for it, at most a function"
     if any(isinstance(value, ir.Graph) for value in node.attributes.values()):
         return "it has graphs, and single nodes go to ONNX Runtime without what surrounds them"
+    if node.op_type in ("ReduceMax", "ReduceMin") and ir.DataType.BOOL in map(_element_type, node.inputs):
+        return "ONNX Runtime fails on booleans where there are none to reduce"
     for kind, types in (("input", node.inputs), ("output", node.outputs)):
         for index, value in enumerate(types):
             if value is not None and not _has_arrays(value):
                 return f"{kind} {index} is of type {value}, which ONNX Runtime's Python interface has no arrays for"
     return None
+
+
+def _element_type(value: ValueType | None) -> ir.DataType | None:
+    return value.dtype if isinstance(value, TensorType) else None
 
 
 def _has_arrays(value: ValueType) -> bool:

@@ -71,3 +71,9 @@ def test_a_decline_says_why():
         InferenceSession(model("Sinh", {"x": TensorProto.DOUBLE}), providers=["ort"])
     with pytest.raises(UnsupportedOperatorError, match="has no kernel for it"):
         InferenceSession(model("NoSuch", {"x": TensorProto.FLOAT}, domain="com.nobody"), providers=["ort"])
+
+
+@pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMin"])
+def test_booleans_are_not_reduced_because_there_may_be_none(op_type):
+    with pytest.raises(UnsupportedOperatorError, match="fails on booleans"):
+        InferenceSession(model(op_type, {"x": TensorProto.BOOL}, opset=20), providers=["ort"])

@@ -97,7 +97,7 @@ def longest(request: EngineRequest, *, context_length: int) -> int:
         asked = f"{length} prompt tokens" + (f" and max_new_tokens={new}" if new is not None else "")
         advice = "lower max_new_tokens" if length < context_length else "shorten the prompt"
         raise ContextLengthError(
-            f"{asked} do not fit the longest sequence of {context_length} tokens, which prompt and answer share; {advice}"
+            f"{asked} do not fit the context of {context_length} tokens, which prompt and answer share; {advice}"
         )
     return context_length if new is None else min(length + new, context_length)
 

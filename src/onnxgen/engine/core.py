@@ -29,7 +29,6 @@ from onnxgen.engine.register import Register
 from onnxgen.engine.request import EngineRequest, longest, prompt_ids
 from onnxgen.engine.rotary_switch import RotarySwitch
 from onnxgen.engine.sample import Sample, SampleState
-from onnxgen.engine.sampling.draw import fresh_seed
 from onnxgen.engine.sampling.rows import RowSampler
 from onnxgen.engine.stats import EngineStats, StepStats
 from onnxgen.engine.tally import Tally
@@ -149,11 +148,9 @@ class EngineCore:
         self._own()
         prompt = prompt_ids(request, vocab_size=self._vocab_size)
         max_tokens = longest(request, context_length=self._limit)
-        options = request.sampling
         tracked = Tracked(
             next(self._request_ids),
             request,
-            options=options if options.seed is not None else replace(options, seed=fresh_seed()),
             deadline=None if request.deadline_s is None else self._clock() + request.deadline_s,
         )
         tokens = TokenBuffer()

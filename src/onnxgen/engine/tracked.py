@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.sample import Sample
-from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.engine.tokens import TokenBuffer
 
 
@@ -19,7 +17,6 @@ class Tracked:
     Args:
         request_id: Its number.
         request: What was asked for.
-        options: How tokens are chosen, with a seed.
         deadline: Reading of the engine's clock at which it ends; None: never.
 
     Attributes:
@@ -29,15 +26,13 @@ class Tracked:
 
     __slots__ = ("_options", "deadline", "id", "open", "request", "unforked")
 
-    def __init__(
-        self, request_id: int, request: EngineRequest, *, options: SamplingOptions, deadline: float | None
-    ) -> None:
+    def __init__(self, request_id: int, request: EngineRequest, *, deadline: float | None) -> None:
         self.id = request_id
         self.request = request
         self.deadline = deadline
         self.open = list(range(request.n))
         self.unforked = list(range(1, request.n))
-        self._options = options
+        self._options = request.sampling.for_samples(request.n)
 
     def first_sample(self, tokens: TokenBuffer) -> Sample:
         """The sample whose sequence computes the prompt."""
@@ -61,7 +56,7 @@ class Tracked:
         """
         if sample.index == index and self.unforked:
             sample.index = self.unforked[0]
-            sample.options = self._options_of(sample.index)
+            sample.options = self._options[sample.index]
             index = sample.index
         if index not in self.unforked:
             return False
@@ -74,9 +69,6 @@ class Tracked:
             index,
             tokens=tokens,
             prompt_tokens=prompt_tokens,
-            options=self._options_of(index),
+            options=self._options[index],
             processors=tuple(self.request.processors),
         )
-
-    def _options_of(self, index: int) -> SamplingOptions:
-        return self._options if not index else replace(self._options, stream=self._options.stream + index)

@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self
 
 from onnxgen.engine.config import EngineConfig
-from onnxgen.engine.core import EngineCore
 from onnxgen.engine.events import EngineEvent as CoreEvent
+from onnxgen.engine.of_model import engine_of
 from onnxgen.engine.sampling.options import check_integer
 from onnxgen.engine.stats import EngineStats
 from onnxgen.errors import CapabilityError
@@ -65,13 +65,7 @@ class Engine:
     def __init__(self, model: Model, config: EngineConfig | None = None) -> None:
         self._config = config or default_engine_config(model.runtime)
         self._spec = model.spec
-        self._core = EngineCore(
-            model.backend,
-            self._config,
-            eos_ids=model.spec.tokens.eos,
-            context_length=model.spec.context_length,
-            rope_switch_length=model.spec.decoder.rope_switch_length,
-        )
+        self._core = engine_of(model.spec, model.backend, self._config)
         self._core.adopt()
         self._turns: dict[int, Request] = {}
         self._ready: deque[CoreEvent] = deque()

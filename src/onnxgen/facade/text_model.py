@@ -8,6 +8,7 @@ from pathlib import Path
 from onnxgen.backends.base import Backend
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.core import EngineCore
+from onnxgen.engine.of_model import engine_of
 from onnxgen.engine.shared import SharedEngine
 from onnxgen.facade.answer import Clock
 from onnxgen.facade.model import Model
@@ -53,13 +54,7 @@ class TextModel:
 
     def make_engine(self, config: EngineConfig) -> EngineCore:
         """An engine on the model's backend; the caller closes it."""
-        return EngineCore(
-            self.model.backend,
-            config,
-            eos_ids=self.text.spec.tokens.eos,
-            context_length=self.text.spec.context_length,
-            rope_switch_length=self.text.spec.decoder.rope_switch_length,
-        )
+        return engine_of(self.text.spec, self.model.backend, config)
 
     def close(self) -> None:
         """Release engine and model. Calling it twice is harmless."""

@@ -39,20 +39,12 @@ class ModelRecipe:
     @contextlib.contextmanager
     def _open(self) -> Generator[Core]:
         from onnxgen.backends import load_backend
-        from onnxgen.engine.core import EngineCore
+        from onnxgen.engine.of_model import engine_of
         from onnxgen.metadata.load import load_model_spec
 
         spec = load_model_spec(self.folder)
         with (
             contextlib.closing(load_backend(spec.decoder, self.runtime)) as backend,
-            contextlib.closing(
-                EngineCore(
-                    backend,
-                    self.engine,
-                    eos_ids=spec.tokens.eos,
-                    context_length=spec.context_length,
-                    rope_switch_length=spec.decoder.rope_switch_length,
-                )
-            ) as core,
+            contextlib.closing(engine_of(spec, backend, self.engine)) as core,
         ):
             yield core

@@ -1,0 +1,24 @@
+"""`engine_of`: an engine for what a model folder means."""
+
+from __future__ import annotations
+
+from onnxgen.backends.base import Backend
+from onnxgen.engine.config import EngineConfig
+from onnxgen.engine.core import EngineCore
+from onnxgen.metadata.model_spec import ModelSpec
+
+
+def engine_of(spec: ModelSpec, backend: Backend, config: EngineConfig) -> EngineCore:
+    """An engine on a model's backend; the caller closes it.
+
+    Raises:
+        BackendError: The cache cannot be had.
+        ConfigError: There is no such policy, or a file or folder of the configuration cannot be made.
+    """
+    return EngineCore(
+        backend,
+        config,
+        eos_ids=spec.tokens.eos,
+        context_length=spec.context_length,
+        rope_switch_length=spec.decoder.rope_switch_length,
+    )

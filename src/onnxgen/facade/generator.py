@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
@@ -13,11 +13,13 @@ import numpy.typing as npt
 
 from onnxgen.engine.batch import Batch
 from onnxgen.engine.sampling.sampler import Sampler
-from onnxgen.errors import CapabilityError, ContextLengthError, MetadataError, OptionError, StateError
+from onnxgen.errors import CapabilityError, MetadataError, OptionError, StateError
 from onnxgen.facade.guard import SingleUse
 from onnxgen.facade.model import Model
 from onnxgen.facade.params import GeneratorParams, sampling_from_search
-from onnxgen.facade.rows import Row, split_rows
+from onnxgen.facade.rows import split_rows
+from onnxgen.facade.search.base import Search
+from onnxgen.facade.search.row_search import RowSearch
 from onnxgen.facade.tensor import Tensor
 
 Int32Array = npt.NDArray[np.int32]
@@ -50,26 +52,11 @@ class Generator:
                 )
         self._model = model
         self._spec = spec
-        self._max_length = params.resolve_max_length()
-        self._num_rows = search.batch_size
-        self._batch = Batch(
-            model.backend,
-            num_rows=search.batch_size,
-            max_tokens=self._max_length,
-            chunk_tokens=search.chunk_size or model.runtime.prefill_chunk_tokens,
-            rope_switch_length=spec.decoder.rope_switch_length,
-        )
-        self._sampler = Sampler(
-            [sampling_from_search(search, stream=i) for i in range(search.batch_size)],
-            eos_ids=spec.tokens.eos,
-        )
-        self._rows = [Row() for _ in range(search.batch_size)]
-        self._next_tokens: list[int] | None = None
-        self._done = False
-        self._has_logits = False
+        self._batch_size = search.batch_size
+        self._search = _search(model, params)
         self._terminated = False
         self._guard = SingleUse("generator")
-        self._release = weakref.finalize(self, self._batch.close)
+        self._release = weakref.finalize(self, self._search.close)
 
     def append_tokens(self, tokens: npt.ArrayLike | Tensor) -> None:
         """Append a prompt, or more of a conversation, and process it at once.
@@ -88,22 +75,7 @@ class Generator:
         """
         with self._guard:
             self._check_open()
-            ids = split_rows(tokens, self._num_rows)
-            if self._num_rows > 1 and self.token_count():
-                raise StateError(
-                    f"{self._num_rows} rows hold tokens already, and several rows take tokens once only; "
-                    "call rewind_to(0) first"
-                )
-            self._check_room(ids.shape[1])
-            pad = self._spec.tokens.pad if self._num_rows > 1 else None
-            rows = [row.append(part, pad=pad) for row, part in zip(self._rows, ids, strict=True)]
-            with self._batch.transaction():
-                for i, row in enumerate(rows):
-                    self._batch.extend(i, row.processed(self._rows[i]))
-                self._batch.forward(range(self._num_rows))
-            self._rows = rows
-            self._done = False
-            self._has_logits = True
+            self._search.append(split_rows(tokens, self._batch_size))
 
     def generate_next_token(self) -> None:
         """Choose one token for every row that is not finished.
@@ -115,20 +87,15 @@ class Generator:
         """
         with self._guard:
             self._check_open()
-            active = self._active_rows()
-            logits = self._batch.forward(active)
-            chosen = self._sampler(
-                logits, sequences=active, histories=[self._batch.tokens(i) for i in active]
-            )
-            self._commit(dict(zip(active, chosen, strict=True)))
+            self._search.step()
 
     def is_done(self) -> bool:
         """Whether all rows are finished: by an end-of-sequence token or by ``max_length``."""
-        return self._done or self.token_count() == self._max_length
+        return self._search.done
 
     def token_count(self) -> int:
         """Length of every row in tokens, padding included."""
-        return self._rows[0].length
+        return self._search.length
 
     def get_next_tokens(self) -> Int32Array:
         """The tokens of the last step, int32 ``[batch_size]``; finished rows have the padding token.
@@ -137,9 +104,7 @@ class Generator:
             StateError: No token was generated since the beginning or the last rewind.
         """
         with self._guard:
-            if self._next_tokens is None:
-                raise StateError("no token was generated yet; call generate_next_token first")
-            return np.array(self._next_tokens, np.int32)
+            return np.array(self._search.next_tokens(), np.int32)
 
     def get_sequence(self, index: int) -> Int32Array:
         """All tokens of a row, int32 ``[token_count]``: prompt, padding as it was given, and answer.
@@ -148,11 +113,7 @@ class Generator:
         before others have theirs, and padding after it.
         """
         with self._guard:
-            if not 0 <= index < self._num_rows:
-                raise OptionError(
-                    f"sequence {index} was asked for; there are {self._num_rows}, counted from 0"
-                )
-            return self._rows[index].view().astype(np.int32)
+            return self._search.sequence(index).astype(np.int32)
 
     def get_logits(self) -> Float32Array:
         """Logits of the next token, float32 ``[batch_size, 1, vocab]``; NaN for finished rows.
@@ -162,12 +123,7 @@ class Generator:
         """
         with self._guard:
             self._check_open()
-            active = [i for i, row in enumerate(self._rows) if row.eos_at is None]
-            logits = np.full((self._num_rows, 1, self._spec.vocab_size), np.nan, np.float32)
-            if active:
-                self._check_started()
-                logits[active, 0] = self._batch.forward(active)
-            return logits
+            return self._search.logits()
 
     def set_logits(self, logits: npt.ArrayLike) -> None:
         """Replace the logits that the next token is chosen from.
@@ -181,15 +137,14 @@ class Generator:
         with self._guard:
             self._check_open()
             array = np.array(logits, np.float32)
-            expected = self._num_rows * self._spec.vocab_size
+            rows = self._search.num_rows
+            expected = rows * self._spec.vocab_size
             if array.size != expected:
                 raise OptionError(
                     f"logits of shape {array.shape} were given; expected {expected} numbers "
-                    f"({self._num_rows} rows of {self._spec.vocab_size})"
+                    f"({rows} rows of {self._spec.vocab_size})"
                 )
-            for i, row in enumerate(array.reshape(self._num_rows, -1)):
-                self._batch.set_logits(i, row)
-            self._has_logits = True
+            self._search.set_logits(array.reshape(rows, -1))
 
     def rewind_to(self, length: int) -> None:
         """Go back to the first ``length`` tokens of every row; 0 begins anew.
@@ -202,12 +157,7 @@ class Generator:
             length = operator.index(length)  # before anything is cut
             if not 0 <= length <= self.token_count():
                 raise OptionError(f"cannot rewind to {length} tokens, there are {self.token_count()}")
-            for i, row in enumerate(self._rows):
-                row.truncate(length)
-                self._batch.truncate(i, row.num_processed)
-            self._next_tokens = None
-            self._done = False
-            self._has_logits = length > 0
+            self._search.rewind(length)
 
     def snapshot_state(self) -> None:
         """Nothing to do: every position can be rewound to without a snapshot."""
@@ -296,56 +246,24 @@ class Generator:
     ) -> None:
         self.close()
 
-    def _active_rows(self) -> Sequence[int]:
-        self._check_started()
-        if self._done:
-            raise StateError("all rows are finished; append tokens or rewind to go on")
-        if self.token_count() == self._max_length:
-            raise ContextLengthError(
-                f"max_length is reached: {self.token_count()} of {self._max_length} tokens, prompt included; set a "
-                f"larger max_length (the model's context is {self._spec.context_length})"
-            )
-        return [i for i, row in enumerate(self._rows) if row.eos_at is None]
-
-    def _commit(self, chosen: Mapping[int, int]) -> None:
-        """Take the step's tokens over; nothing below raises half way."""
-        special = self._spec.tokens
-        filler = special.pad if special.pad is not None else (special.eos or (0,))[0]
-        tokens = [chosen.get(i, filler) for i in range(self._num_rows)]
-        for i, token in chosen.items():
-            if token in special.eos:
-                self._rows[i].finish()
-        self._next_tokens = tokens
-        self._done = all(row.eos_at is not None for row in self._rows)
-        if self._done:
-            return  # what ended the last rows is not part of any sequence
-        for i, row in enumerate(self._rows):
-            row.add(tokens[i])
-            if row.eos_at is None:
-                self._batch.append(i, tokens[i])
-
     def _check_open(self) -> None:
         if not self._release.alive:
             raise StateError("this generator was closed; make a new one")
         if self._terminated:
             raise StateError("terminate_session is set; set_runtime_option('terminate_session', '0') goes on")
 
-    def _check_started(self) -> None:
-        if not self.token_count() and not self._has_logits:
-            raise StateError("there is nothing to continue; call append_tokens (or set_logits) first")
 
-    def _check_room(self, count: int) -> None:
-        held = self.token_count()
-        if held + count <= self._max_length:
-            return
-        after = f" after the {held} there are" if held else ""
-        context = self._spec.context_length
-        advice = (
-            f"set a larger max_length (the model's context is {context})"
-            if held + count <= context
-            else f"shorten the prompt, the model's context is {context}"
-        )
-        raise ContextLengthError(
-            f"{count} prompt tokens{after} do not fit max_length={self._max_length}, which counts prompt and answer "
-            f"together; {advice}"
-        )
+def _search(model: Model, params: GeneratorParams) -> Search:
+    """The strategy that the options ask for."""
+    spec, search = model.spec, params.search
+    batch = Batch(
+        model.backend,
+        num_rows=search.batch_size,
+        max_tokens=params.resolve_max_length(),
+        chunk_tokens=search.chunk_size or model.runtime.prefill_chunk_tokens,
+        rope_switch_length=spec.decoder.rope_switch_length,
+    )
+    sampler = Sampler(
+        [sampling_from_search(search, stream=i) for i in range(search.batch_size)], eos_ids=spec.tokens.eos
+    )
+    return RowSearch(batch, sampler, spec)

@@ -1,0 +1,98 @@
+"""`Search`: what a `Generator` asks of a strategy."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Int64Array = npt.NDArray[np.int64]
+Float32Array = npt.NDArray[np.float32]
+
+
+class Search(Protocol):
+    """Sequences that grow in lock step, a token at a time. A call that raises changed nothing."""
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of `logits` and `next_tokens`."""
+        ...
+
+    @property
+    def length(self) -> int:
+        """Tokens of every sequence, prompt and padding included."""
+        ...
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to generate."""
+        ...
+
+    def append(self, ids: Int64Array) -> None:
+        """Append a prompt and process it.
+
+        Args:
+            ids: int64 ``[batch_size, n]``, ``n`` above 0.
+
+        Raises:
+            TokenIdError: An id is outside the vocabulary.
+            ContextLengthError: They do not fit.
+            StateError: There are tokens already, and this strategy takes them once.
+            BackendError: Processing failed.
+        """
+        ...
+
+    def step(self) -> None:
+        """Choose a token for every row that is not finished.
+
+        Raises:
+            StateError: There is nothing to continue, or all rows are finished.
+            ContextLengthError: The longest length is reached.
+            BackendError: The step failed.
+        """
+        ...
+
+    def next_tokens(self) -> list[int]:
+        """Tokens of the last step, one per row.
+
+        Raises:
+            StateError: No token was generated since the beginning or the last rewind.
+        """
+        ...
+
+    def sequence(self, index: int) -> Int64Array:
+        """Tokens of a result, prompt included; valid until the search changes.
+
+        Raises:
+            OptionError: There is no such result.
+        """
+        ...
+
+    def logits(self) -> Float32Array:
+        """Logits that the next tokens are chosen from, float32 ``[rows, 1, vocab]``: a copy.
+
+        Raises:
+            StateError: There are no tokens.
+        """
+        ...
+
+    def set_logits(self, logits: Float32Array) -> None:
+        """Replace them.
+
+        Args:
+            logits: float32 ``[rows, vocab]``; the search's from now on.
+        """
+        ...
+
+    def rewind(self, length: int) -> None:
+        """Go back to the first ``length`` tokens, 0 to all there are.
+
+        Raises:
+            CapabilityError: This strategy cannot go there.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release the cache. Calling it twice is harmless."""
+        ...

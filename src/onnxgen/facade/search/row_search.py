@@ -1,0 +1,164 @@
+"""`RowSearch`: every row goes its own way, by its best tokens or drawn ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from onnxgen.engine.batch import Batch
+from onnxgen.engine.sampling.sampler import Sampler
+from onnxgen.errors import ContextLengthError, OptionError, StateError
+from onnxgen.facade.rows import Row
+from onnxgen.metadata.model_spec import ModelSpec
+
+Int64Array = npt.NDArray[np.int64]
+Float32Array = npt.NDArray[np.float32]
+
+
+class RowSearch:
+    """Rows that get a token each per step until they end. See `onnxgen.facade.search.base.Search`.
+
+    Args:
+        batch: The rows' tokens and cache; the search's from now on.
+        sampler: Chooses tokens.
+        spec: The model.
+    """
+
+    def __init__(self, batch: Batch, sampler: Sampler, spec: ModelSpec) -> None:
+        self._batch = batch
+        self._sampler = sampler
+        self._spec = spec
+        self._rows = [Row() for _ in range(batch.num_rows)]
+        self._next_tokens: list[int] | None = None
+        self._done = False
+        self._has_logits = False
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of `logits` and `next_tokens`."""
+        return len(self._rows)
+
+    @property
+    def length(self) -> int:
+        """Tokens of every row, padding included."""
+        return self._rows[0].length
+
+    @property
+    def done(self) -> bool:
+        """Whether all rows are finished."""
+        return self._done or self.length == self._batch.max_tokens
+
+    def append(self, ids: Int64Array) -> None:
+        """Append ``[rows, n]`` tokens; with several rows, padding at a row's end is not processed."""
+        if len(self._rows) > 1 and self.length:
+            raise StateError(
+                f"{len(self._rows)} rows hold tokens already, and several rows take tokens once only; "
+                "call rewind_to(0) first"
+            )
+        self._check_room(ids.shape[1])
+        pad = self._spec.tokens.pad if len(self._rows) > 1 else None
+        rows = [row.append(part, pad=pad) for row, part in zip(self._rows, ids, strict=True)]
+        with self._batch.transaction():
+            for i, row in enumerate(rows):
+                self._batch.extend(i, row.processed(self._rows[i]))
+            self._batch.forward(range(len(rows)))
+        self._rows = rows
+        self._done = False
+        self._has_logits = True
+
+    def step(self) -> None:
+        """Choose a token for every row that is not finished."""
+        active = self._active_rows()
+        logits = self._batch.forward(active)
+        chosen = self._sampler(logits, sequences=active, histories=[self._batch.tokens(i) for i in active])
+        self._commit(dict(zip(active, chosen, strict=True)))
+
+    def next_tokens(self) -> list[int]:
+        """Tokens of the last step; finished rows have the padding token."""
+        if self._next_tokens is None:
+            raise StateError("no token was generated yet; call generate_next_token first")
+        return self._next_tokens
+
+    def sequence(self, index: int) -> Int64Array:
+        """Tokens of a row."""
+        if not 0 <= index < len(self._rows):
+            raise OptionError(f"sequence {index} was asked for; there are {len(self._rows)}, counted from 0")
+        return self._rows[index].view()
+
+    def logits(self) -> Float32Array:
+        """Logits of the next tokens ``[rows, 1, vocab]``; NaN for finished rows."""
+        active = [i for i, row in enumerate(self._rows) if row.eos_at is None]
+        logits = np.full((len(self._rows), 1, self._spec.vocab_size), np.nan, np.float32)
+        if active:
+            self._check_started()
+            logits[active, 0] = self._batch.forward(active)
+        return logits
+
+    def set_logits(self, logits: Float32Array) -> None:
+        """Replace the logits ``[rows, vocab]`` of the next tokens."""
+        for i, row in enumerate(logits):
+            self._batch.set_logits(i, row)
+        self._has_logits = True
+
+    def rewind(self, length: int) -> None:
+        """Go back to the first ``length`` tokens of every row."""
+        for i, row in enumerate(self._rows):
+            row.truncate(length)
+            self._batch.truncate(i, row.num_processed)
+        self._next_tokens = None
+        self._done = False
+        self._has_logits = length > 0
+
+    def close(self) -> None:
+        """Release the cache."""
+        self._batch.close()
+
+    def _active_rows(self) -> Sequence[int]:
+        self._check_started()
+        if self._done:
+            raise StateError("all rows are finished; append tokens or rewind to go on")
+        if self.length == self._batch.max_tokens:
+            raise ContextLengthError(
+                f"max_length is reached: {self.length} of {self._batch.max_tokens} tokens, prompt included; set a "
+                f"larger max_length (the model's context is {self._spec.context_length})"
+            )
+        return [i for i, row in enumerate(self._rows) if row.eos_at is None]
+
+    def _commit(self, chosen: Mapping[int, int]) -> None:
+        """Take the step's tokens over; nothing below raises half way."""
+        special = self._spec.tokens
+        filler = special.pad if special.pad is not None else (special.eos or (0,))[0]
+        tokens = [chosen.get(i, filler) for i in range(len(self._rows))]
+        for i, token in chosen.items():
+            if token in special.eos:
+                self._rows[i].finish()
+        self._next_tokens = tokens
+        self._done = all(row.eos_at is not None for row in self._rows)
+        if self._done:
+            return  # what ended the last rows is not part of any sequence
+        for i, row in enumerate(self._rows):
+            row.add(tokens[i])
+            if row.eos_at is None:
+                self._batch.append(i, tokens[i])
+
+    def _check_started(self) -> None:
+        if not self.length and not self._has_logits:
+            raise StateError("there is nothing to continue; call append_tokens (or set_logits) first")
+
+    def _check_room(self, count: int) -> None:
+        held, most = self.length, self._batch.max_tokens
+        if held + count <= most:
+            return
+        after = f" after the {held} there are" if held else ""
+        context = self._spec.context_length
+        advice = (
+            f"set a larger max_length (the model's context is {context})"
+            if held + count <= context
+            else f"shorten the prompt, the model's context is {context}"
+        )
+        raise ContextLengthError(
+            f"{count} prompt tokens{after} do not fit max_length={most}, which counts prompt and answer "
+            f"together; {advice}"
+        )

@@ -76,7 +76,9 @@ def solo_answer(
     while True:
         [token] = sampler.choose(backend.logits_after(row.tokens)[None], [row])
         assert isinstance(token, int), token
-        if (token == EOS and not request.ignore_eos) or token in request.stop_token_ids:
+        if token == EOS and not request.ignore_eos:
+            return row.tokens[row.num_prompt :], "eos"
+        if token in request.stop_token_ids:
             return row.tokens[row.num_prompt :], "stop"
         row.tokens.append(token)
         if row.num_tokens == max_tokens:

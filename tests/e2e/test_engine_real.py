@@ -101,7 +101,7 @@ def drive(engine: EngineCore, *, each_step: Callable[[], None] = lambda: None) -
             if event.token_id is not None and not event.is_eos:
                 tokens.append(event.token_id)
             if event.finish_reason is not None:
-                assert event.finish_reason in ("length", "stop"), event
+                assert event.finish_reason in ("length", "eos"), event
                 ended.add(key)
         each_step()
     assert ended == found.keys()

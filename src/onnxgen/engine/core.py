@@ -378,8 +378,10 @@ class EngineCore:
                 self._register.end(sample, job, "error", error=token)
                 continue
             request = self._register.tracked(sample).request
-            is_eos = token in self._eos_ids and not request.ignore_eos
-            if is_eos or token in request.stop_token_ids:
+            if token in self._eos_ids and not request.ignore_eos:
+                self._register.end(sample, job, "eos", token_id=token, is_eos=True)
+                continue
+            if token in request.stop_token_ids:
                 self._register.end(sample, job, "stop", token_id=token, is_eos=True)
                 continue
             sample.tokens.append(token)

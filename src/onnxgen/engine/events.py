@@ -7,7 +7,7 @@ from typing import Literal
 
 from onnxgen.errors import OnnxgenError
 
-FinishReason = Literal["stop", "length", "cancelled", "deadline", "error"]
+FinishReason = Literal["eos", "stop", "length", "cancelled", "deadline", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,9 @@ class EngineEvent:
         index: Which of its ``n`` samples.
         token_id: The new token; None where a sample ends without one.
         is_eos: The token ended the sample and is not part of the answer.
-        finish_reason: Set with the sample's last event: ``stop`` (an end-of-sequence token, or a stop text found
-            by the caller), ``length``, ``cancelled``, ``deadline`` or ``error``.
+        finish_reason: Set with the sample's last event: ``eos`` (an end-of-sequence token of the model),
+            ``stop`` (one of ``stop_token_ids``, or a stop text found by the caller), ``length``, ``cancelled``,
+            ``deadline`` or ``error``.
         usage: With the sample's last event.
         error: What went wrong, with ``error`` only.
     """

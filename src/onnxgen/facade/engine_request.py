@@ -22,7 +22,7 @@ from onnxgen.metadata.model_spec import ModelSpec
 if TYPE_CHECKING:
     from onnxgen.preprocess.detokenizer import IncrementalDetokenizer
 
-_REASONS = {"cancelled": FinishReason.CANCELLED, "error": FinishReason.FAILED, "stop": FinishReason.EOS}
+_REASONS = {"cancelled": FinishReason.CANCELLED, "error": FinishReason.FAILED, "eos": FinishReason.EOS}
 
 
 @dataclass(slots=True)

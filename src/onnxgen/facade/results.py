@@ -46,7 +46,7 @@ class Completion:
     Attributes:
         text: The answer, without the stop text that ended it.
         token_ids: The tokens that were generated, without the end-of-sequence token.
-        finish_reason: ``stop`` (end-of-sequence token or stop text), ``length``, ``deadline`` or ``cancelled``.
+        finish_reason: ``eos`` (end-of-sequence token), ``stop`` (stop text or stop token), ``length``, ``deadline`` or ``cancelled``.
         usage: Token counts.
         timings: Durations.
     """

@@ -118,7 +118,7 @@ def test_an_eos_token_ends_an_answer_and_is_not_part_of_it():
     events = drive(core)
     assert answers(events)[request, 0] == [5, 6]
     end = ends(events)[request, 0]
-    assert (end.token_id, end.is_eos, end.finish_reason) == (EOS, True, "stop")
+    assert (end.token_id, end.is_eos, end.finish_reason) == (EOS, True, "eos")
     assert (end.usage.prompt_tokens, end.usage.completion_tokens) == (2, 2)
 
 

@@ -93,7 +93,7 @@ async def quiet(llm):
 
 def test_text_is_continued_until_eos(llm):
     done = run(llm.complete("the other"))
-    assert (done.text, done.finish_reason) == (" thing 😀", "stop")
+    assert (done.text, done.finish_reason) == (" thing 😀", "eos")
     assert done.usage.completion_tokens == len(done.token_ids)
     assert done.timings.load_s == llm.load_s
     assert done.timings.ttft_s > 0
@@ -104,7 +104,7 @@ def test_pieces_of_several_prompts_add_up_to_completions(llm):
     for index, answer in enumerate(["1 😀 the thing", "안녕", ""]):
         mine = [chunk for chunk in chunks if chunk.index == index]
         assert "".join(chunk.text for chunk in mine) == answer
-        assert [chunk.finish_reason for chunk in mine if chunk.finish_reason] == ["stop"]
+        assert [chunk.finish_reason for chunk in mine if chunk.finish_reason] == ["eos"]
         assert mine[-1].completion.text == answer
         assert tuple(t for chunk in mine for t in chunk.token_ids) == mine[-1].completion.token_ids
     assert run(llm.complete([])) == []
@@ -159,7 +159,7 @@ def test_a_stop_text_ends_the_request_in_the_engine(llm):
 def test_a_stop_text_of_one_answer_leaves_the_others_alone(llm):
     done = run(llm.complete(["stops", "a"], stop="two"))
     assert [d.text for d in done] == ["one ", "1 😀 the thing"]
-    assert [d.finish_reason for d in done] == ["stop", "stop"]
+    assert [d.finish_reason for d in done] == ["stop", "eos"]
 
 
 def test_cached_tokens_are_told_also_with_a_stop_text(llm):

@@ -41,7 +41,7 @@ def chat(text):
 def test_text_is_continued_until_eos(folder):
     llm = open_llm(folder, scripted(folder, {"the other": " thing 😀"}))
     done = llm.generate("the other")
-    assert (done.text, done.finish_reason) == (" thing 😀", "stop")
+    assert (done.text, done.finish_reason) == (" thing 😀", "eos")
     assert list(done.token_ids) == encode(folder, " thing 😀")
     assert done.usage.prompt_tokens == len(encode(folder, "the other"))
     assert done.usage.completion_tokens == len(done.token_ids)
@@ -65,8 +65,8 @@ def test_streams_add_up_to_completions(folder):
     for index, answer in enumerate(questions.values()):
         mine = [chunk for chunk in chunks if chunk.index == index]
         assert "".join(chunk.text for chunk in mine) == answer
-        assert [chunk.finish_reason for chunk in mine if chunk.finish_reason] == ["stop"]
-        assert mine[-1].finish_reason == "stop"
+        assert [chunk.finish_reason for chunk in mine if chunk.finish_reason] == ["eos"]
+        assert mine[-1].finish_reason == "eos"
         assert mine[-1].completion.text == answer
         assert tuple(t for chunk in mine for t in chunk.token_ids) == mine[-1].completion.token_ids
         assert not any("�" in chunk.text for chunk in mine)
@@ -99,13 +99,13 @@ def test_an_answer_is_cut_at_its_limit(folder, limit):
 
 def test_eos_at_once_is_an_empty_answer(folder):
     done = open_llm(folder, scripted(folder, {"x": ""})).generate("x")
-    assert (done.text, done.token_ids, done.finish_reason) == ("", (), "stop")
+    assert (done.text, done.token_ids, done.finish_reason) == ("", (), "eos")
 
 
 def test_eos_right_after_the_limit_is_not_seen(folder):
     llm = open_llm(folder, scripted(folder, {"x": "a"}))
     assert llm.generate("x", max_new_tokens=1).finish_reason == "length"
-    assert llm.generate("x", max_new_tokens=2).finish_reason == "stop"
+    assert llm.generate("x", max_new_tokens=2).finish_reason == "eos"
 
 
 def test_without_a_limit_the_context_is_filled(folder):
@@ -128,8 +128,8 @@ def test_characters_cut_in_half_are_flushed(folder):
     [
         (["thing"], "the other ", "stop"),
         (["r t"], "the othe", "stop"),
-        (["zzz"], "the other thing", "stop"),
-        (["thing!"], "the other thing", "stop"),
+        (["zzz"], "the other thing", "eos"),
+        (["thing!"], "the other thing", "eos"),
         ("the", "", "stop"),
     ],
 )

@@ -67,7 +67,7 @@ def test_the_end_of_an_answer_is_the_folders(folder, prompt, expected, monkeypat
         while core.has_work:
             events += core.step()
     assert [e.token_id for e in events] == expected[:4]
-    assert (events[-1].finish_reason, events[-1].is_eos) == ("stop", True)
+    assert (events[-1].finish_reason, events[-1].is_eos) == ("eos", True)
 
 
 def test_a_cache_that_cannot_be_had_closes_the_backend(folder, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from onnxgen.engine.sampling.logprobs import TokenLogprobs
 from onnxgen.errors import OnnxgenError
 
 FinishReason = Literal["eos", "stop", "length", "cancelled", "deadline", "error"]
@@ -39,6 +40,10 @@ class EngineEvent:
             ``deadline`` or ``error``.
         usage: With the sample's last event.
         error: What went wrong, with ``error`` only.
+        logprobs: How probable the token was, where the request asks for it.
+        prompt_logprobs: How probable the prompt's tokens were, where the request asks for it: with the first event
+            after the prompt was computed, which is sample 0's unless that has ended before. One for each position
+            from ``prompt_logprobs_start`` on; None for the first token of all, which has nothing before it.
     """
 
     request_id: int
@@ -48,3 +53,5 @@ class EngineEvent:
     finish_reason: FinishReason | None = None
     usage: TokenUsage | None = None
     error: OnnxgenError | None = None
+    logprobs: TokenLogprobs | None = None
+    prompt_logprobs: tuple[TokenLogprobs | None, ...] | None = None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from onnxgen.engine.sampling.logprobs import MAX_TOP_LOGPROBS
 from onnxgen.engine.sampling.options import SamplingOptions, check_integer, check_number
 from onnxgen.engine.sampling.rows import LogitsProcessor
 from onnxgen.errors import ContextLengthError, OptionError, TokenIdError
@@ -24,7 +25,8 @@ class EngineRequest:
     Attributes:
         prompt: Token ids, at least one.
         sampling: How tokens are chosen. Sample ``i`` of a request draws from stream ``sampling.stream + i``.
-        max_new_tokens: The longest answer; None: what the context and the cache leave.
+        max_new_tokens: The longest answer; None: what the context and the cache leave. 0 only scores the prompt, and
+            goes with ``prompt_logprobs``.
         n: How many answers. Their prompt is computed once, and its blocks are shared.
         ignore_eos: End-of-sequence tokens are tokens like others.
         stop_token_ids: Further tokens that end an answer.
@@ -34,6 +36,15 @@ class EngineRequest:
         salt: Requests share cached prefixes only with requests of the same salt.
         allow_cap: ``max_new_tokens`` may be lowered to what the context and the cache can hold.
         processors: Change a sample's logits before a token is chosen; see `LogitsProcessor`.
+        logprobs: Tell how probable each chosen token was, the one that ends the answer too, and the so many best ones
+            in its place, up to `MAX_TOP_LOGPROBS`. 0: of the chosen token alone. None: tell nothing.
+        logprobs_of: Which distribution counts: ``raw`` is the model's, the softmax of its logits as they are;
+            ``processed`` is what the token was drawn from, after penalties, bans, temperature and truncation. Where
+            nothing is drawn (greedy), and where a `Sampler` chooses, that is the softmax after penalties and bans.
+        prompt_logprobs: Likewise tell of the prompt's own tokens, each after those before it; always ``raw``. What
+            others have computed of the prompt is reused only up to where the telling begins.
+        prompt_logprobs_start: Position in the prompt from which on that is told.
+        adapter: Name of the adapter that the model is used with; None: none.
     """
 
     prompt: Sequence[int]
@@ -48,6 +59,11 @@ class EngineRequest:
     salt: str | None = None
     allow_cap: bool = False
     processors: Sequence[LogitsProcessor] = ()
+    logprobs: int | None = None
+    logprobs_of: Literal["raw", "processed"] = "raw"
+    prompt_logprobs: int | None = None
+    prompt_logprobs_start: int = 0
+    adapter: str | None = None
 
     def __post_init__(self) -> None:
         """Check every value that can be checked without a model.
@@ -58,29 +74,52 @@ class EngineRequest:
         check_integer("n", self.n, low=1, high=MAX_SAMPLES)
         check_integer("priority", self.priority, low=-(2**31), high=2**31)
         if self.max_new_tokens is not None:
-            check_integer("max_new_tokens", self.max_new_tokens, low=1)
+            check_integer(
+                "max_new_tokens", self.max_new_tokens, low=0 if self.prompt_logprobs is not None else 1
+            )
         if self.deadline_s is not None:
             check_number("deadline_s", self.deadline_s, low=0, high=float("inf"))
         for name in ("ignore_eos", "allow_cap"):
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(f"{name} must be True or False, got {getattr(self, name)!r}")
-        for name in ("tenant", "salt"):
+        for name in ("tenant", "salt", "adapter"):
             value: object = getattr(self, name)
-            if not isinstance(value, str) and (name, value) != ("salt", None):
+            if not isinstance(value, str) and (name == "tenant" or value is not None):
                 raise OptionError(f"{name} must be a text, got {value!r:.60}")
         if len(self.prompt) == 0:
             raise OptionError("the prompt is empty; there is nothing to continue")
+        self._check_logprobs()
+
+    def _check_logprobs(self) -> None:
+        for name in ("logprobs", "prompt_logprobs"):
+            if getattr(self, name) is not None:
+                check_integer(name, getattr(self, name), low=0, high=MAX_TOP_LOGPROBS)
+        if self.logprobs_of not in ("raw", "processed"):
+            raise OptionError(f"logprobs_of must be 'raw' or 'processed', got {self.logprobs_of!r:.60}")
+        check_integer("prompt_logprobs_start", self.prompt_logprobs_start, low=0, high=len(self.prompt) - 1)
+        if self.prompt_logprobs_start and self.prompt_logprobs is None:
+            raise OptionError(
+                f"prompt_logprobs_start={self.prompt_logprobs_start} says where prompt_logprobs begin, and there are "
+                "none; give prompt_logprobs, 0 for the prompt's tokens alone"
+            )
 
 
 def prompt_ids(request: EngineRequest, *, vocab_size: int) -> npt.NDArray[np.int64]:
-    """The prompt as an array of its own, int64 ``[tokens]``.
+    """The prompt as an array of its own, int64 ``[tokens]``, of a request that a vocabulary has everything for.
 
     Raises:
         TokenIdError: An id, of the prompt or of those that end answers, is no integer, or outside the vocabulary.
+        OptionError: More alternatives are to be told of each position than there are tokens.
     """
     prompt = _ids(request.prompt, vocab_size, what="prompt")
     if len(request.stop_token_ids):
         _ids(request.stop_token_ids, vocab_size, what="stop_token_ids")
+    for name in ("logprobs", "prompt_logprobs"):
+        count: int | None = getattr(request, name)
+        if count is not None and count > vocab_size:
+            raise OptionError(
+                f"{name} must be between 0 and {vocab_size}, the size of the vocabulary, got {count}"
+            )
     return prompt.astype(np.int64)
 
 
@@ -91,11 +130,10 @@ def longest(request: EngineRequest, *, context_length: int) -> int:
         ContextLengthError: Not even one new token fits, or not ``max_new_tokens`` and the request allows no cap.
     """
     length, new = len(request.prompt), request.max_new_tokens
-    if length >= context_length or (
-        new is not None and length + new > context_length and not request.allow_cap
-    ):
+    room = context_length - (new != 0)
+    if length > room or (new is not None and length + new > context_length and not request.allow_cap):
         asked = f"{length} prompt tokens" + (f" and max_new_tokens={new}" if new is not None else "")
-        advice = "lower max_new_tokens" if length < context_length else "shorten the prompt"
+        advice = "lower max_new_tokens" if length <= room else "shorten the prompt"
         raise ContextLengthError(
             f"{asked} do not fit the context of {context_length} tokens, which prompt and answer share; {advice}"
         )

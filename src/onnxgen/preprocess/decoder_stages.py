@@ -31,6 +31,15 @@ class Stage(Protocol):
         """Give the rest; nothing comes after."""
         ...
 
+    def middle(self, piece: str) -> str | bytes:
+        """What a whole token becomes by itself, neither first nor last; bytes where they may be half a character."""
+        ...
+
+    @property
+    def held(self) -> int:
+        """Characters that are complete and held all the same, because what comes may change them."""
+        ...
+
 
 class MapStage:
     """Each piece by itself: decoders that look at one token, or one character, at a time."""
@@ -45,6 +54,15 @@ class MapStage:
     def close(self) -> Sequence[str]:
         """Nothing is ever held."""
         return ()
+
+    def middle(self, piece: str) -> str | bytes:
+        """Map the token."""
+        return self._function(piece)
+
+    @property
+    def held(self) -> int:
+        """Nothing is ever held."""
+        return 0
 
 
 class FirstStage:
@@ -64,6 +82,15 @@ class FirstStage:
         """Nothing is ever held."""
         return ()
 
+    def middle(self, piece: str) -> str | bytes:
+        """Map the token as one that is not the first."""
+        return self._others(piece)
+
+    @property
+    def held(self) -> int:
+        """Nothing is ever held."""
+        return 0
+
 
 class LastStage:
     """Decoders that treat the last token unlike the others (BPEDecoder): one token is held."""
@@ -82,6 +109,15 @@ class LastStage:
         """Give the last token."""
         held, self._held = self._held, None
         return () if held is None else (self._last(held),)
+
+    def middle(self, piece: str) -> str | bytes:
+        """Map the token as one that is not the last."""
+        return self._others(piece)
+
+    @property
+    def held(self) -> int:
+        """Characters of the token before, if another one follows."""
+        return 0 if self._held is None else len(self._others(self._held))
 
 
 class DistinctStage:
@@ -103,6 +139,15 @@ class DistinctStage:
         """Nothing is ever held."""
         return ()
 
+    def middle(self, piece: str) -> str | bytes:
+        """Map the token as one that does not repeat."""
+        return self._function(piece)
+
+    @property
+    def held(self) -> int:
+        """Nothing is ever held."""
+        return 0
+
 
 class ByteFallbackStage:
     """Runs of ``<0xNN>`` tokens become the characters they spell.
@@ -115,6 +160,7 @@ class ByteFallbackStage:
         self._run = bytearray()
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._broken = False
+        self._complete = 0
 
     def push(self, piece: str) -> Sequence[str]:
         """Collect a byte, or end the run and pass the token on."""
@@ -125,9 +171,10 @@ class ByteFallbackStage:
             return (_REPLACEMENT,)
         self._run.append(byte)
         try:
-            self._decoder.decode(bytes((byte,)))
+            self._complete += len(self._decoder.decode(bytes((byte,))))
         except UnicodeDecodeError:
             self._broken = True
+            self._complete = 0
             return self._give_up()
         return ()
 
@@ -135,8 +182,19 @@ class ByteFallbackStage:
         """End the run at the end of the text."""
         return self._end_run()
 
+    def middle(self, piece: str) -> str | bytes:
+        """The byte that the token spells, or the token."""
+        byte = _fallback_byte(piece)
+        return piece if byte is None else bytes((byte,))
+
+    @property
+    def held(self) -> int:
+        """Characters of the run so far."""
+        return self._complete
+
     def _end_run(self) -> Sequence[str]:
         self._broken = False
+        self._complete = 0
         self._decoder.reset()
         try:
             text = self._run.decode()
@@ -168,6 +226,15 @@ class ByteLevelStage:
         """A character cut short becomes U+FFFD."""
         return (self._decoder.decode(b"", final=True),)
 
+    def middle(self, piece: str) -> str | bytes:
+        """Bytes of the token."""
+        return token_bytes(piece)
+
+    @property
+    def held(self) -> int:
+        """Only what is no character yet is held."""
+        return 0
+
 
 class StripTextStage:
     """Strips up to ``start`` and ``stop`` characters equal to ``content`` from the ends of the text."""
@@ -197,6 +264,15 @@ class StripTextStage:
         """What is held is the end of the text, which is stripped."""
         return ()
 
+    def middle(self, piece: str) -> str | bytes:
+        """The token as it is: the ends of the text are elsewhere."""
+        return piece
+
+    @property
+    def held(self) -> int:
+        """What is held is most often the end."""
+        return 0
+
 
 class ReplaceTextStage:
     """Replaces a fixed string in the text, also where it arrives in parts."""
@@ -220,6 +296,15 @@ class ReplaceTextStage:
     def close(self) -> Sequence[str]:
         """What is held was not the pattern after all."""
         return (self._held,)
+
+    def middle(self, piece: str) -> str | bytes:
+        """Replace inside the token."""
+        return piece.replace(self._pattern, self._content)
+
+    @property
+    def held(self) -> int:
+        """Length of what may be the beginning of the pattern."""
+        return len(self._held)
 
 
 def _ends_as(text: str, pattern: str, length: int) -> bool:

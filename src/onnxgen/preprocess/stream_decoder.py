@@ -46,6 +46,11 @@ class StreamDecoder:
         """Give the rest of the text."""
         return "".join(self._run(stage.close(), n + 1) for n, stage in enumerate(self._stages))
 
+    @property
+    def held(self) -> int:
+        """Characters of the text that are complete and not given yet."""
+        return sum(stage.held for stage in self._stages)
+
     def _run(self, pieces: Sequence[str], begin: int) -> str:
         for stage in self._stages[begin:]:
             if len(pieces) == 1:
@@ -75,6 +80,36 @@ def stream_decoder(spec: Mapping[str, Any] | None) -> StreamDecoder | None:
         stages.append(stage)
         fused = fused or part["type"] == "ByteLevel"
     return StreamDecoder(stages)
+
+
+def token_bytes_reader(spec: Mapping[str, Any] | None) -> Callable[[str], bytes]:
+    """Make a function from a token of the vocabulary to the bytes it adds in the middle of a text.
+
+    Args:
+        spec: The ``decoder`` section of ``tokenizer.json``.
+    """
+    if spec is None:
+        return lambda token: (" " + token).encode()
+    stages: list[Stage] = []
+    fused = False
+    for part in _flatten(spec):
+        fused = fused or part["type"] == "Fuse"
+        stage = (_text_stage(part) if fused else None) or _token_stage(part)
+        stages += [] if stage is None else [stage]
+        fused = fused or part["type"] == "ByteLevel"
+
+    def read(token: str) -> bytes:
+        piece: str | bytes = token
+        for stage in stages:
+            if isinstance(piece, bytes):
+                try:
+                    piece = piece.decode()
+                except UnicodeDecodeError:
+                    return piece
+            piece = stage.middle(piece)
+        return piece.encode() if isinstance(piece, str) else piece
+
+    return read
 
 
 def _flatten(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:

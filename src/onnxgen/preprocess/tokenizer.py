@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnxgen.errors import OptionError, TokenIdError, TokenizerError
-from onnxgen.foundations.files import check_file, is_present, read_json
+from onnxgen.errors import OptionError, TokenIdError
+from onnxgen.preprocess.stream_decoder import token_bytes_reader
+from onnxgen.preprocess.tokenizer_file import load_tokenizer_file
 from onnxgen.preprocess.tokenizer_settings import TokenizerSettings, read_tokenizer_settings
+from onnxgen.preprocess.vocabulary import AddedToken, UnusedIds, added_tokens, unused_ids
 
 if TYPE_CHECKING:
     import tokenizers
@@ -23,6 +24,11 @@ class Tokenizer:
 
     What the tokenizer does is decided by the content of ``tokenizer.json`` alone; the class name that
     ``tokenizer_config.json`` may hold is not looked at.
+
+    Attributes:
+        folder: The folder it was loaded from.
+        added_tokens: Tokens that are found in text as a whole, with their flags, by id.
+        special_ids: Ids of those that are special.
     """
 
     def __init__(
@@ -44,8 +50,8 @@ class Tokenizer:
         self._model_vocab_size = model_vocab_size or 0
         self._plain_backend: tokenizers.Tokenizer | None = None
         self._plain_lock = threading.Lock()
-        added = backend.get_added_tokens_decoder()
-        self.special_ids: frozenset[int] = frozenset(i for i, token in added.items() if token.special)
+        self.added_tokens: tuple[AddedToken, ...] = added_tokens(backend)
+        self.special_ids: frozenset[int] = frozenset(t.id for t in self.added_tokens if t.special)
         self._prefix_ids, self._suffix_ids = self._ids_to_add()
 
     @classmethod
@@ -62,18 +68,15 @@ class Tokenizer:
             TokenizerError: ``tokenizer.json`` is missing, broken or of an unknown kind.
         """
         folder = Path(folder)
-        path = folder / "tokenizer.json"
-        if not is_present(path):
-            raise TokenizerError(_missing_message(folder))
-        check_file(path, error=TokenizerError)
+        backend = load_tokenizer_file(folder)
         settings = read_tokenizer_settings(folder)
-        return cls(_load(path), folder=folder, settings=settings, model_vocab_size=model_vocab_size)
+        return cls(backend, folder=folder, settings=settings, model_vocab_size=model_vocab_size)
 
     @cached_property
     def vocab_size(self) -> int:
         """One more than the largest id that is a token; the model may have more rows than that."""
         size = self._backend.get_vocab_size(with_added_tokens=True)
-        highest = max((i for i in self._backend.get_added_tokens_decoder()), default=-1)
+        highest = max((token.id for token in self.added_tokens), default=-1)
         if highest < size and self._backend.id_to_token(size) is None and self._is_dense(size):
             return size
         return max(self._backend.get_vocab(with_added_tokens=True).values(), default=-1) + 1
@@ -152,6 +155,42 @@ class Tokenizer:
         """Turn several sequences of ids into texts, each as `decode` does."""
         return [self.decode(ids, skip_special_tokens=skip_special_tokens) for ids in sequences]
 
+    def token_bytes(self, token_id: int) -> bytes:
+        """Exact bytes that a token adds to a text, also where they are only part of a character.
+
+        They are the bytes that the token has in the middle of a text: a SentencePiece token that begins a
+        word begins with a space, which is gone where the decoder strips the beginning of the whole text. A
+        special token has the bytes of its own text, an id without a token has none.
+
+        Raises:
+            TokenIdError: The id is outside the vocabulary.
+        """
+        token_id = self.check_id(token_id)
+        token = self.id_to_token(token_id)
+        if token is None:
+            return b""
+        return token.encode() if token_id in self.special_ids else self._read_bytes(token)
+
+    def token_text(self, token_id: int) -> str:
+        """Text of `token_bytes`; bytes that are only part of a character become U+FFFD.
+
+        Raises:
+            TokenIdError: The id is outside the vocabulary.
+        """
+        return self.token_bytes(token_id).decode(errors="replace")
+
+    def token_bytes_table(self) -> tuple[bytes, ...]:
+        """`token_bytes` of all ids, those of padded rows of the model too; made once, when first asked for."""
+        return self._token_bytes
+
+    def unused_ids(self, model_vocab_size: int) -> UnusedIds:
+        """Ids of the model that are no token.
+
+        Args:
+            model_vocab_size: Rows of the model's logits.
+        """
+        return unused_ids(self._backend, vocab_size=self.vocab_size, rows=model_vocab_size)
+
     def check_id(self, token_id: int) -> int:
         """Give the id back as an ``int``.
 
@@ -175,6 +214,14 @@ class Tokenizer:
     def id_to_token(self, token_id: int) -> str | None:
         """Text of a token in the vocabulary (not decoded), or None for an id without a token."""
         return self._backend.id_to_token(token_id) if 0 <= token_id < 2**32 else None
+
+    @cached_property
+    def _read_bytes(self) -> Callable[[str], bytes]:
+        return token_bytes_reader(self.decoder_spec)
+
+    @cached_property
+    def _token_bytes(self) -> tuple[bytes, ...]:
+        return tuple(map(self.token_bytes, range(max(self.vocab_size, self._model_vocab_size))))
 
     def _is_dense(self, size: int) -> bool:
         id_to_token = self._backend.id_to_token
@@ -203,37 +250,6 @@ class Tokenizer:
                 plain.encode_special_tokens = True
                 self._plain_backend = plain
             return self._plain_backend
-
-
-def _load(path: Path) -> tokenizers.Tokenizer:
-    import tokenizers
-
-    try:
-        return tokenizers.Tokenizer.from_buffer(path.read_bytes().removeprefix(codecs.BOM_UTF8))
-    except OSError as cause:
-        raise TokenizerError(f"{path} cannot be read: {cause}") from cause
-    except Exception as cause:
-        read_json(path, error=TokenizerError)  # says where, if it is not JSON at all
-        raise TokenizerError(
-            f"{path} is JSON, but not a tokenizer this version can read (tokenizers {tokenizers.__version__}): {cause}; "
-            "fetch it again, or upgrade the tokenizers package"
-        ) from cause
-
-
-def _missing_message(folder: Path) -> str:
-    if not folder.is_dir():
-        return f"{folder} is not a folder, so there is no tokenizer.json in it"
-    found = sorted(
-        name
-        for name in ("tokenizer.model", "spiece.model", "vocab.json", "tekken.json")
-        if (folder / name).exists()
-    )
-    if not found:
-        return f"{folder} has no tokenizer.json; copy the one of the original model into it"
-    return (
-        f"{folder} has {', '.join(found)}, but no tokenizer.json; convert it once where transformers is installed: "
-        f"AutoTokenizer.from_pretrained({str(folder)!r}).save_pretrained({str(folder)!r})"
-    )
 
 
 def _without_surrogates(text: object) -> str:

@@ -70,3 +70,64 @@ def test_nothing_is_held_back_that_cannot_become_a_stop(text, stop):
     if not stopped:
         assert stop.startswith(held)
         assert "".join(shown) + held == text
+
+
+def first_stop(stops, text):
+    """Where the text is cut, and by which stop; from the definition."""
+    for end in range(1, len(text) + 1):
+        found = [(-len(stop), i) for i, stop in enumerate(stops) if text[:end].endswith(stop)]
+        if found:
+            length, index = min(found)
+            return text[: end + length], index
+    return text, None
+
+
+@given(
+    text=st.text(alphabet="ab", max_size=30),
+    stops=st.lists(st.text(alphabet="ab", min_size=1, max_size=6), max_size=6),
+    size=st.integers(1, 7),
+)
+def test_the_cut_and_the_stop_are_those_of_the_definition(text, stops, size):
+    matcher = StopMatcher(stops)
+    shown = "".join(matcher.push(text[at : at + size]) for at in range(0, len(text), size))
+    assert (shown + matcher.flush(), matcher.matched) == first_stop(stops, text)
+
+
+@given(
+    text=st.text(alphabet="ab", max_size=30),
+    stops=st.lists(st.text(alphabet="ab", min_size=1, max_size=6), min_size=1, max_size=4),
+)
+def test_exactly_the_longest_beginning_of_a_stop_is_held(text, stops):
+    matcher, shown = StopMatcher(stops), ""
+    for at, character in enumerate(text, start=1):
+        shown += matcher.push(character)
+        if matcher.stopped:
+            break
+        held = text[len(shown) : at]
+        longest = max(n for stop in stops for n in range(len(stop)) if text[:at].endswith(stop[:n]))
+        assert len(held) == longest
+
+
+def test_the_stop_that_was_found_is_known():
+    matcher = StopMatcher(["x", "END", "END"])
+    assert [matcher.push(piece) for piece in ("a E", "ND", "x")] == ["a ", "", ""]
+    assert (matcher.matched, matcher.stopped) == (1, True)
+
+
+def test_without_stops_everything_passes_at_once():
+    assert feed([], ["a", "", "bc"]) == (["a", "", "bc"], False, "")
+
+
+def test_long_texts_that_are_held_and_let_through_again():
+    stop = "a" * 50_000 + "b"
+    stops = [stop, *("a" * n + "c" for n in range(1, 200))]
+    text = "a" * 100_000
+    matcher = StopMatcher(stops)
+    shown = [matcher.push(text[:60_000]), *map(matcher.push, text[60_000:])]
+    assert len(shown[0]) == 10_000 and set(map(len, shown[1:])) == {1}
+    assert matcher.push("bx") == "" and matcher.matched == 0
+    assert "".join(shown) == "a" * 50_000
+
+
+def test_a_released_beginning_may_hold_the_next_one():
+    assert feed(["aab"], ["a", "a", "a", "c"]) == (["", "", "a", "aac"], False, "")

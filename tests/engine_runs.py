@@ -25,6 +25,7 @@ from onnxgen.engine.events import EngineEvent
 from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.engine.sampling.rows import RowSampler
+from onnxgen.engine.sampling.state import RowState
 from onnxgen.errors import AdmissionError, BackendError, ContextLengthError
 from onnxgen.scheduler.config import SchedulerConfig
 
@@ -41,6 +42,8 @@ class SoloRow:
     tokens: list[int]
     num_prompt: int
     processors: tuple[()] = ()
+    sampler: Any = None
+    row_state: RowState = field(default_factory=RowState)
 
     @property
     def num_tokens(self):

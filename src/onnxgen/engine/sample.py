@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from onnxgen.engine.events import TokenUsage
+from onnxgen.engine.sampling.custom import BatchLogitsProcessor, LogitsProcessor, Sampler
 from onnxgen.engine.sampling.options import SamplingOptions
-from onnxgen.engine.sampling.rows import LogitsProcessor
+from onnxgen.engine.sampling.state import RowState
 from onnxgen.engine.tokens import TokenBuffer
 
 
@@ -55,10 +56,12 @@ class Sample:
         prompt_tokens: Length of the prompt.
         options: How its tokens are chosen, with a seed.
         processors: Change its logits.
+        sampler: Chooses its tokens in place of ours.
 
     Attributes:
         state: Where it is in its life; changes through `advance` only.
         cached_tokens: Tokens of the prompt that the cache held when it was first admitted.
+        row_state: What choosing its tokens has to remember.
     """
 
     __slots__ = (
@@ -68,6 +71,8 @@ class Sample:
         "options",
         "processors",
         "request_id",
+        "row_state",
+        "sampler",
         "state",
         "tokens",
     )
@@ -80,7 +85,8 @@ class Sample:
         tokens: TokenBuffer,
         prompt_tokens: int,
         options: SamplingOptions,
-        processors: tuple[LogitsProcessor, ...],
+        processors: tuple[LogitsProcessor | BatchLogitsProcessor, ...],
+        sampler: Sampler | None = None,
     ) -> None:
         self.request_id = request_id
         self.index = index
@@ -88,8 +94,10 @@ class Sample:
         self._prompt_tokens = prompt_tokens
         self.options = options
         self.processors = processors
+        self.sampler = sampler
         self.state = SampleState.WAITING
         self.cached_tokens = 0
+        self.row_state = RowState()
 
     @property
     def num_tokens(self) -> int:

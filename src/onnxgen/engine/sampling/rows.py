@@ -3,68 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from onnxgen.engine.sampling.options import SamplingOptions
+from onnxgen.engine.sampling.custom import BatchLogitsProcessor, LogitsProcessor, Row, TokenArray
 from onnxgen.engine.sampling.processors import (
-    Row,
-    TokenArray,
     ban_eos,
     ban_repeated_ngrams,
     penalize_answer,
     penalize_repetition,
 )
+from onnxgen.engine.sampling.sampled_row import SampledRow
 from onnxgen.errors import BackendError, LogitsProcessorError, OnnxgenError
 from onnxgen.foundations.reused_arrays import ReusedArrays
 from onnxgen.graph.cpu.draws import Draw, draw_tokens, prepare_draws
 
 _KEPT_ROWS = 64
 """Rows with changes whose memory is used again."""
-
-
-class LogitsProcessor(Protocol):
-    """Changes a sequence's logits before a token is chosen: a grammar, a bias, a watermark."""
-
-    def __call__(self, history: TokenArray, row: Row, /) -> None:
-        """Change ``row`` in place.
-
-        Args:
-            history: Token ids of the sequence, prompt included; to be read only, and valid during the call.
-            row: Its logits, float32 ``[vocab]``, after penalties and before bans. ``-inf`` forbids a token.
-        """
-        ...
-
-
-class SampledRow(Protocol):
-    """What choosing a token needs to know of a sequence."""
-
-    @property
-    def options(self) -> SamplingOptions:
-        """How the token is chosen; has a seed."""
-        ...
-
-    @property
-    def processors(self) -> Sequence[LogitsProcessor]:
-        """Called in order; usually none."""
-        ...
-
-    @property
-    def num_tokens(self) -> int:
-        """Length of the sequence, prompt included."""
-        ...
-
-    @property
-    def num_new_tokens(self) -> int:
-        """How many of them were generated."""
-        ...
-
-    @property
-    def history(self) -> TokenArray:
-        """Token ids ``[num_tokens]``; only asked for when an option or a processor looks at them."""
-        ...
 
 
 class RowSampler:
@@ -75,10 +31,16 @@ class RowSampler:
 
     Args:
         eos_ids: The tokens that ``min_length`` bans.
+        num_tokens: Ids from here on are padding of the vocabulary, and never chosen; None: there is none.
+        unused_ids: Likewise, holes among the others.
     """
 
-    def __init__(self, *, eos_ids: Sequence[int]) -> None:
+    def __init__(
+        self, *, eos_ids: Sequence[int], num_tokens: int | None = None, unused_ids: Sequence[int] = ()
+    ) -> None:
         prepare_draws()
+        self._num_tokens = num_tokens
+        self._unused_ids = np.array(sorted(unused_ids), np.int64)
         self._eos_ids = tuple(eos_ids)
         self._changed = ReusedArrays(keep=_KEPT_ROWS)
 
@@ -112,7 +74,13 @@ class RowSampler:
         """The logits with all changes made; themselves if there are none."""
         options = row.options
         early = row.num_tokens < options.min_length
-        if not (early or options.looks_back or row.processors):
+        looks_back = (
+            options.repetition_penalty != 1
+            or options.presence_penalty
+            or options.frequency_penalty
+            or options.no_repeat_ngram_size
+        )
+        if not (early or looks_back or row.processors):
             return logits
         changed = self._changed.take(logits.shape)
         changed[...] = logits
@@ -135,11 +103,15 @@ class RowSampler:
         return changed
 
 
-def _call(processor: LogitsProcessor, history: TokenArray, logits: Row) -> None:
+def _call(processor: LogitsProcessor | BatchLogitsProcessor, history: TokenArray, logits: Row) -> None:
     history = history.view()
     history.flags.writeable = False
     try:
-        returned: object = processor(history, logits)
+        returned: object = (
+            processor(history, logits)
+            if callable(processor)
+            else processor.process_rows([history], logits[None])
+        )
     except Exception as cause:
         raise LogitsProcessorError(
             f"logits processor {processor!r} raised {type(cause).__name__} after {len(history)} tokens: {cause}"

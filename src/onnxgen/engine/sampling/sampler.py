@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from onnxgen.engine.sampling.custom import TokenArray
 from onnxgen.engine.sampling.options import SamplingOptions
-from onnxgen.engine.sampling.processors import TokenArray
-from onnxgen.engine.sampling.rows import LogitsProcessor, RowSampler
+from onnxgen.engine.sampling.rows import RowSampler
+from onnxgen.engine.sampling.state import RowState
 from onnxgen.errors import OnnxgenError
 
 
@@ -19,7 +20,9 @@ class _Row:
     options: SamplingOptions
     history: TokenArray
     prompt_tokens: int
-    processors: Sequence[LogitsProcessor] = ()
+    row_state: RowState
+    processors: tuple[()] = ()
+    sampler: None = None
 
     @property
     def num_tokens(self) -> int:
@@ -49,6 +52,7 @@ class Sampler:
         assert prompt_tokens or not any(o.presence_penalty or o.frequency_penalty for o in options)
         self._options = [o.with_seed() for o in options]
         self._prompt_tokens = prompt_tokens or [0] * len(options)
+        self._states = [RowState() for _ in options]
         self._rows = RowSampler(eos_ids=eos_ids)
 
     def __call__(
@@ -69,7 +73,7 @@ class Sampler:
             BackendError: A row has no finite maximum (a NaN came out of the model).
         """
         rows = [
-            _Row(self._options[i], history, self._prompt_tokens[i])
+            _Row(self._options[i], history, self._prompt_tokens[i], self._states[i])
             for i, history in zip(sequences, histories, strict=True)
         ]
         tokens: list[int] = []

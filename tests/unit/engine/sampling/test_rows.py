@@ -1,12 +1,14 @@
 """Rows of sequences that come and go: each gets its token, or its own error, whoever is beside it."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.engine.sampling.rows import RowSampler
+from onnxgen.engine.sampling.state import RowState
 from onnxgen.errors import BackendError, LogitsProcessorError
 
 VOCAB = 1000
@@ -18,6 +20,8 @@ class Sequence:
     tokens: list = field(default_factory=list)
     prompt_tokens: int = 0
     processors: tuple = ()
+    sampler: Any = None
+    row_state: RowState = field(default_factory=RowState)
     asked: int = 0
 
     @property

@@ -1,0 +1,61 @@
+"""What a request may bring of its own to choose its tokens: protocols only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from onnxgen.engine.sampling.sampled_row import SampledRow
+
+TokenArray = npt.NDArray[np.integer[Any]]
+Row = npt.NDArray[np.float32]
+Rows = npt.NDArray[np.float32]
+
+
+class LogitsProcessor(Protocol):
+    """Changes a sequence's logits before a token is chosen: a grammar, a bias, a watermark."""
+
+    def __call__(self, history: TokenArray, row: Row, /) -> None:
+        """Change ``row`` in place.
+
+        Args:
+            history: Token ids of the sequence, prompt included; to be read only, and valid during the call.
+            row: Its logits, float32 ``[vocab]``, after penalties and before bans. ``-inf`` forbids a token.
+        """
+        ...
+
+
+class BatchLogitsProcessor(Protocol):
+    """A `LogitsProcessor` for several sequences at once: those of a step that have the same object, at the same place."""
+
+    def process_rows(self, histories: Sequence[TokenArray], logits: Rows, /) -> None:
+        """Change ``logits`` in place.
+
+        Where it raises, it is called again for each sequence alone, with logits as they were, so that only the
+        sequence at fault ends.
+
+        Args:
+            histories: Token ids of each sequence, as a `LogitsProcessor` gets them ``[rows]``.
+            logits: Their logits, float32 ``[rows, vocab]``.
+        """
+        ...
+
+
+class Sampler(Protocol):
+    """Chooses tokens in place of temperature, top-k and all the rest, for the sequences of a step that have it."""
+
+    def choose_rows(self, logits: Rows, rows: Sequence[SampledRow], /) -> Sequence[int] | TokenArray:
+        """A token id for each row.
+
+        Where it raises, or returns something else, it is called again for each sequence alone.
+
+        Args:
+            logits: float32 ``[rows, vocab]`` after all changes; ids that are no tokens have ``-inf``. The sampler's
+                to change.
+            rows: Whose they are ``[rows]``.
+        """
+        ...

@@ -38,11 +38,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from onnxgen.backends.loaded_adapters import LoadedAdapters
 from onnxgen.errors import StepError
 
 Int32Array = npt.NDArray[np.int32]
@@ -120,6 +121,8 @@ class Capabilities:
             chunks, and wherever its blocks lie.
         window: Layers that look back over fewer positions than all can have blocks of their own (``create_cache``),
             and this many positions, the own one included, are the most that any of them sees. None: no such group.
+        adapters: Whether steps apply adapters: ``none``; ``step``, one and the same to all sequences of a step; or
+            ``sequence``, to each its own.
     """
 
     ragged: bool
@@ -131,6 +134,7 @@ class Capabilities:
     inputs: frozenset[str] = frozenset()
     batch_invariant: bool = False
     window: int | None = None
+    adapters: Literal["none", "step", "sequence"] = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +178,7 @@ class SequenceInput:
         logits: Which of the new tokens' logits are wanted: ``"last"``, ``"all"`` or ``"none"``.
         window_blocks: Likewise the blocks of layers that see a window, ``NO_BLOCK`` where one was given back;
             empty without such a group.
+        adapter: Name of the adapter that computes its new tokens, and computed those in the cache; None: none.
     """
 
     token_ids: Sequence[int] | npt.NDArray[np.integer[Any]]
@@ -181,6 +186,7 @@ class SequenceInput:
     blocks: Sequence[int]
     logits: str = "last"
     window_blocks: Sequence[int] = ()
+    adapter: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +203,11 @@ class Step:
         copies: Block copies to do before anything else.
         inputs: Optional named inputs (embeddings, adapters); each backend lists the names it knows.
         want_hidden_states: Also return the last hidden states of the wanted rows.
+        want_logits: False: return no logits, and as far as the backend can, do not compute them.
         window_table: int32 ``[seqs, max_blocks]`` of the layers that see a window; None without such a group. With
             it, entries before block ``(context_len - window + 1) // block_size`` are not read and may be ``NO_BLOCK``;
             every other one up to the last new token's is a block.
+        adapters: Name of each sequence's adapter, None for none; empty: nobody has one.
     """
 
     token_ids: Int64Array
@@ -212,6 +220,8 @@ class Step:
     inputs: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict[str, npt.NDArray[Any]])
     want_hidden_states: bool = False
     window_table: Int32Array | None = None
+    want_logits: bool = True
+    adapters: tuple[str | None, ...] = ()
 
     @property
     def num_tokens(self) -> int:
@@ -234,8 +244,10 @@ class StepOutput:
     """What a step returns.
 
     Attributes:
-        logits: float32 ``[wanted, vocab]``, owned by the caller, in the order of ``Step.logits_rows``.
-        hidden_states: float32 ``[wanted, hidden]`` if they were asked for.
+        logits: float32 ``[wanted, vocab]``, owned by the caller, in the order of ``Step.logits_rows``; ``[0, vocab]``
+            if none were wanted.
+        hidden_states: float32 ``[wanted, hidden]`` if they were asked for: what the head makes the logits of, behind
+            the last norm; owned by the caller.
     """
 
     logits: Float32Array
@@ -296,6 +308,15 @@ class Backend(Protocol):
         """Width of the logits."""
         ...
 
+    @property
+    def adapters(self) -> LoadedAdapters[Any]:
+        """The adapters that steps may name. They are loaded and unloaded here, while steps run.
+
+        Keys and values in a cache are of the adapter that computed them: a sequence keeps its adapter, and prefixes
+        are shared among sequences of one adapter only.
+        """
+        ...
+
     def create_cache(self, *, num_seqs: int, num_tokens: int, window_group: bool = False) -> KVCache:
         """Allocate room for ``num_seqs`` sequences of up to ``num_tokens`` tokens each.
 
@@ -334,6 +355,7 @@ def pack_step(
     copies: Sequence[BlockCopy] = (),
     inputs: Mapping[str, npt.NDArray[Any]] | None = None,
     want_hidden_states: bool = False,
+    want_logits: bool = True,
 ) -> Step:
     """Pack the parts of a step into arrays.
 
@@ -377,8 +399,15 @@ def pack_step(
         copies=tuple(copies),
         inputs=inputs or {},
         want_hidden_states=want_hidden_states,
+        want_logits=want_logits,
         window_table=_window_table(sequences),
+        adapters=_adapters(sequences),
     )
+
+
+def _adapters(sequences: Sequence[SequenceInput]) -> tuple[str | None, ...]:
+    names = tuple([s.adapter for s in sequences])
+    return names if any(name is not None for name in names) else ()
 
 
 def _window_table(sequences: Sequence[SequenceInput]) -> Int32Array | None:

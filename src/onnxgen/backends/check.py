@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Container
 
 import numpy as np
 
@@ -10,11 +11,25 @@ from onnxgen.backends.base import FULL, NO_BLOCK, WINDOW, CacheGeometry, Capabil
 from onnxgen.errors import StepError, TokenIdError
 
 
-def check_step(step: Step, *, geometry: CacheGeometry, capabilities: Capabilities, vocab_size: int) -> None:
+def check_step(
+    step: Step,
+    *,
+    geometry: CacheGeometry,
+    capabilities: Capabilities,
+    vocab_size: int,
+    adapters: Container[str] = (),
+) -> None:
     """Refuse a step that breaks the contract; every backend calls this first.
 
+    Args:
+        step: The step.
+        geometry: Of the cache that it runs on.
+        capabilities: What the backend can do.
+        vocab_size: Width of the logits.
+        adapters: Names of the adapters that are loaded.
+
     Raises:
-        StepError: Shapes, rows, blocks, lengths, copies or input names are wrong.
+        StepError: Shapes, rows, blocks, lengths, copies, adapters or input names are wrong.
         TokenIdError: A token id is outside ``[0, vocab_size)``.
     """
     seqs, tokens = step.num_seqs, step.num_tokens
@@ -43,6 +58,8 @@ def check_step(step: Step, *, geometry: CacheGeometry, capabilities: Capabilitie
     _check_blocks(step, contexts, query_lens, geometry, capabilities)
     _check_window(step, contexts, query_lens, geometry, capabilities)
     _check_copies(step, geometry, capabilities)
+    if step.adapters:
+        _check_adapters(step, capabilities, adapters)
     unknown = set(step.inputs) - capabilities.inputs
     if unknown:
         raise StepError(
@@ -153,3 +170,16 @@ def _check_copies(step: Step, geometry: CacheGeometry, capabilities: Capabilitie
             raise StepError(f"copy {c.source} -> {c.target} leaves the pool of {count} blocks")
         if not 0 <= c.num_tokens <= geometry.block_size:
             raise StepError(f"copy of {c.num_tokens} tokens does not fit a block of {geometry.block_size}")
+
+
+def _check_adapters(step: Step, capabilities: Capabilities, loaded: Container[str]) -> None:
+    if len(step.adapters) != step.num_seqs:
+        raise StepError(f"a step of {step.num_seqs} sequences has adapters for {len(step.adapters)}")
+    named = dict.fromkeys(step.adapters)
+    unknown = [name for name in named if name is not None and name not in loaded]
+    if unknown:
+        raise StepError(f"adapter {unknown[0]!r} is not loaded")
+    if capabilities.adapters == "none" and named != {None: None}:
+        raise StepError("adapters were asked for, but this backend applies none")
+    if capabilities.adapters == "step" and len(named) > 1:
+        raise StepError(f"this backend applies one adapter to a whole step, got {list(named)}")

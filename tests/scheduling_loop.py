@@ -56,11 +56,20 @@ class Loop:
     """Adds jobs, plans steps, commits them and appends a token to each that reached its end."""
 
     def __init__(
-        self, config: SchedulerConfig, shape: PoolShape, *, costs: PreemptionCosts | None = None, **cache
+        self,
+        config: SchedulerConfig,
+        shape: PoolShape,
+        *,
+        costs: PreemptionCosts | None = None,
+        max_logits_rows: int | None = None,
+        **cache,
     ):
         self.shape = shape
         self.cache = CacheManager(shape, **cache)
-        self.scheduler = Scheduler(config, self.cache, costs=costs or PreemptionCosts())
+        self.max_logits_rows = max_logits_rows
+        self.scheduler = Scheduler(
+            config, self.cache, costs=costs or PreemptionCosts(), max_logits_rows=max_logits_rows
+        )
         self.config = config
         self.runs: dict[int, Run] = {}
         self.live: dict[int, Run] = {}
@@ -122,6 +131,9 @@ class Loop:
             plan.reservation.commit(job.id, job.tokens)
         self.scheduler.done(plan)
         for job, context_len, num_tokens in plan.slices:
+            if job.logits_from is not None:
+                end = max(job.logits_from, context_len + num_tokens)
+                job.logits_from = end if end < job.prompt_tokens - 1 else None
             if context_len + num_tokens < len(job.tokens):
                 continue
             run = self.runs[job.id]
@@ -181,12 +193,15 @@ class Loop:
             end = context_len + num_tokens
             assert end <= len(job.tokens)
             assert len(plan.reservation.blocks(job.id)) * self.shape.block_size >= end
+            assert job.logits_from is None or context_len <= job.logits_from, "logits are left out"
             if context_len < job.min_chunk_end:
                 assert end >= min(job.min_chunk_end, len(job.tokens))
             else:
-                assert num_tokens <= config.chunk_tokens
+                assert num_tokens <= min(config.chunk_tokens, job.chunk_limit or config.chunk_tokens)
         exempt = sum(n for job, at, n in parts if at < job.min_chunk_end)
         assert plan.num_tokens - exempt <= config.max_step_tokens
+        rows = [part.num_tokens for part in parts if part.wants_all_logits]
+        assert self.max_logits_rows is None or exempt or sum(rows) <= self.max_logits_rows
         running = self.scheduler.running
         assert sum(job.width for job in running) <= config.max_seqs or len(running) == 1
         if plan.preempted:

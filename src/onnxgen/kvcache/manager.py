@@ -51,13 +51,14 @@ class CacheManager:
         """What there is to share out."""
         return self._shape
 
-    def open(self, seq: int, tokens: Tokens, *, extra: Extra = None) -> int:
+    def open(self, seq: int, tokens: Tokens, *, extra: Extra = None, reuse_limit: int | None = None) -> int:
         """Begin a sequence with the longest beginning that can be reused, but for the last token.
 
         Args:
             seq: A number of the caller's choice.
             tokens: Its tokens so far. The object is kept to see what the sequence will hold, not changed.
             extra: What the content depends on besides.
+            reuse_limit: Tokens from there on are computed though others have; None: only the last one is.
 
         Returns:
             Tokens that need no computing.
@@ -66,7 +67,7 @@ class CacheManager:
             StateError: There is an open sequence of that number.
         """
         self._check_new(seq)
-        prefix = self._prefixes.take(tokens, extra)
+        prefix = self._prefixes.take(tokens, extra, limit=reuse_limit)
         sequence = CachedSequence(len(self._supply.pools), extra=extra, tokens=tokens)
         sequence.length, sequence.first_seen = prefix.length, prefix.first_seen
         sequence.tables = prefix.tables(len(self._supply.pools))
@@ -77,21 +78,21 @@ class CacheManager:
         self._sequences[seq] = sequence
         return prefix.length
 
-    def would_reuse(self, tokens: Tokens, *, extra: Extra = None) -> int:
+    def would_reuse(self, tokens: Tokens, *, extra: Extra = None, reuse_limit: int | None = None) -> int:
         """What `open` would return if the tiers do not fail and there is room for what they keep; changes nothing."""
-        return self._prefixes.reusable(tokens, extra).length
+        return self._prefixes.reusable(tokens, extra, limit=reuse_limit).length
 
-    def would_share(self, tokens: Tokens, *, extra: Extra = None) -> int:
+    def would_share(self, tokens: Tokens, *, extra: Extra = None, reuse_limit: int | None = None) -> int:
         """How much of that lies in full blocks that open sequences hold, and so takes no block from anybody."""
-        return self._prefixes.shared(tokens, extra)
+        return self._prefixes.shared(tokens, extra, limit=reuse_limit)
 
-    def coming_prefix(self, tokens: Tokens, *, extra: Extra = None) -> int:
+    def coming_prefix(self, tokens: Tokens, *, extra: Extra = None, reuse_limit: int | None = None) -> int:
         """The longest beginning shared with what an open sequence will hold once its known tokens are computed.
 
         Returns:
             0 if that is not longer than `would_reuse`.
         """
-        return self._prefixes.coming(tokens, extra, self._sequences.values())
+        return self._prefixes.coming(tokens, extra, self._sequences.values(), limit=reuse_limit)
 
     def length(self, seq: int) -> int:
         """Tokens of a sequence that need no computing."""

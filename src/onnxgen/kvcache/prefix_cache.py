@@ -29,9 +29,15 @@ class PrefixCache:
         self.queried_tokens = 0
         self.hit_tokens = 0
 
-    def take(self, tokens: Tokens, extra: Extra) -> Prefix:
-        """The longest beginning that can be reused, but for the last token; its blocks are held from now on."""
-        hit = self._find(tokens, extra)
+    def take(self, tokens: Tokens, extra: Extra, *, limit: int | None = None) -> Prefix:
+        """The longest beginning that can be reused, but for the last token; its blocks are held from now on.
+
+        Args:
+            tokens: Of the sequence.
+            extra: What its content depends on besides.
+            limit: No more than so many tokens.
+        """
+        hit = self._find(tokens, extra, limit)
         self._supply.index.touch(hit)
         prefix = self._reach(hit, self._in_reach)
         if not all(entry.resident for entry in prefix.entries):
@@ -42,31 +48,33 @@ class PrefixCache:
         self.hit_tokens += prefix.length
         return prefix
 
-    def reusable(self, tokens: Tokens, extra: Extra) -> Prefix:
+    def reusable(self, tokens: Tokens, extra: Extra, *, limit: int | None = None) -> Prefix:
         """What `take` would give, or more where the tiers fail or there is no room for what they keep."""
-        return self._reach(self._find(tokens, extra), self._in_reach)
+        return self._reach(self._find(tokens, extra, limit), self._in_reach)
 
-    def shared(self, tokens: Tokens, extra: Extra) -> int:
+    def shared(self, tokens: Tokens, extra: Extra, *, limit: int | None = None) -> int:
         """How many reusable tokens lie in full blocks that somebody besides the index holds."""
         references, size = self._supply.pools[FULL].references, self._supply.shape.block_size
-        prefix = self.reusable(tokens, extra)
+        prefix = self.reusable(tokens, extra, limit=limit)
         full = prefix.entries[: prefix.length // size]
         return size * sum(entry.resident and references[entry.block] > 1 for entry in full)
 
-    def coming(self, tokens: Tokens, extra: Extra, sequences: Iterable[CachedSequence]) -> int:
+    def coming(
+        self, tokens: Tokens, extra: Extra, sequences: Iterable[CachedSequence], *, limit: int | None = None
+    ) -> int:
         """The longest beginning shared with what one of some sequences will publish; 0 if no more than is there."""
         if not self._enabled:
             return 0
-        longest = 0
+        longest, most = 0, _most(tokens, limit)
         for sequence in sequences:
             known = sequence.tokens
             if known is None or sequence.length >= len(known) - 1 or sequence.swapped is not None:
                 continue
             if sequence.extra == extra:
-                common = self._publishable(common_beginning(tokens, known, limit=len(tokens) - 1))
+                common = self._publishable(common_beginning(tokens, known, limit=most))
                 if common > sequence.length:  # else it is in the index, or has left it again
                     longest = max(longest, common)
-        return longest if longest and longest > self.reusable(tokens, extra).length else 0
+        return longest if longest and longest > self.reusable(tokens, extra, limit=limit).length else 0
 
     def publish_step(self, sequence: CachedSequence, tokens: Tokens, num_tokens: int) -> None:
         """After a step of ``num_tokens`` that filled a block, or was part of a prompt: let others find it."""
@@ -89,10 +97,11 @@ class PrefixCache:
         """Forget all that can be found."""
         self._supply.drop(self._supply.index.clear())
 
-    def _find(self, tokens: Tokens, extra: Extra) -> PrefixHit:
-        if not self._enabled or len(tokens) < 2:
+    def _find(self, tokens: Tokens, extra: Extra, limit: int | None) -> PrefixHit:
+        most = _most(tokens, limit)
+        if not self._enabled or most <= 0:
             return PrefixHit()
-        return self._supply.index.find(tokens, extra=extra, limit=len(tokens) - 1)
+        return self._supply.index.find(tokens, extra=extra, limit=most)
 
     def _reach(self, hit: PrefixHit, in_reach: Callable[[Entry, int], bool]) -> Prefix:
         return reusable(hit, self._supply.shape, in_reach=in_reach)
@@ -108,6 +117,11 @@ class PrefixCache:
             every = shape.snapshot_tokens
             return 0 if every is None or not shape.can_copy else common - common % every
         return common if shape.can_copy else common - common % shape.block_size
+
+
+def _most(tokens: Tokens, limit: int | None) -> int:
+    """How many tokens may be reused: the last one is always computed."""
+    return len(tokens) - 1 if limit is None else min(limit, len(tokens) - 1)
 
 
 def _in_pool(entry: Entry, group: int) -> bool:

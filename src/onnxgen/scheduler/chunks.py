@@ -30,10 +30,11 @@ def next_chunk(job: Job, context_len: int, *, config: SchedulerConfig, left: int
             what is left, since no step would ever have room for it otherwise.
     """
     pending = len(job.tokens) - context_len
+    most = config.chunk_tokens if job.chunk_limit is None else min(config.chunk_tokens, job.chunk_limit)
     if config.solo:
-        num_tokens = _to_next_mark(job, context_len, grid=config.chunk_tokens)
+        num_tokens = _to_next_mark(job, context_len, grid=most)
         return Chunk(num_tokens, num_tokens)
-    num_tokens = min(pending, config.chunk_tokens, left)
+    num_tokens = min(pending, most, left)
     must = min(pending, job.min_chunk_end - context_len)
     if must <= num_tokens:
         return Chunk(num_tokens, max(must, 1)) if num_tokens > 0 else NOTHING

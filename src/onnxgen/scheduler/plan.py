@@ -18,6 +18,21 @@ class Slice(NamedTuple):
     context_len: int
     num_tokens: int
 
+    @property
+    def end(self) -> int:
+        """Tokens of the job that are computed when it is done."""
+        return self.context_len + self.num_tokens
+
+    @property
+    def reaches_end(self) -> bool:
+        """Whether it computes the last known token, so that the next one can be chosen."""
+        return self.context_len + self.num_tokens == len(self.job.tokens)
+
+    @property
+    def wants_all_logits(self) -> bool:
+        """Whether logits are wanted of more than its last token."""
+        return self.job.logits_from is not None and self.context_len + self.num_tokens > self.job.logits_from
+
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:

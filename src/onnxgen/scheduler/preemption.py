@@ -43,7 +43,7 @@ def come_back(job: Job, cache: CacheManager) -> int:
         # not all of it fits where others have its beginning: it shares that, and the rest is computed again
         cache.release(job.id, None)
         job.state = JobState.PREEMPTED
-    return cache.open(job.id, job.tokens, extra=job.extra)
+    return cache.open(job.id, job.tokens, extra=job.extra, reuse_limit=job.logits_from)
 
 
 def _mode(num_tokens: int, config: SchedulerConfig, room: Room, costs: PreemptionCosts) -> PreemptionMode:

@@ -27,13 +27,22 @@ class Scheduler:
     never gives way, and whoever comes back is spared until it has gained a token: so all come to an end.
     """
 
-    def __init__(self, config: SchedulerConfig, cache: CacheManager, *, costs: PreemptionCosts) -> None:
+    def __init__(
+        self,
+        config: SchedulerConfig,
+        cache: CacheManager,
+        *,
+        costs: PreemptionCosts,
+        max_logits_rows: int | None = None,
+    ) -> None:
         """A scheduler without jobs.
 
         Args:
             config: Budgets and rules.
             cache: Where the sequences of its jobs are opened, grown, swapped and released, by nobody else.
             costs: Estimates for ``preemption="auto"``, to which the caller adds what it measures.
+            max_logits_rows: Tokens of a step at most that all give logits (`Job.logits_from`), whose memory adds up;
+                None: as many as a step takes. A chunk that must not end earlier (`Job.min_chunk_end`) is exempt.
 
         Raises:
             ConfigError: An unknown policy, or a budget that the cache cannot count.
@@ -46,7 +55,9 @@ class Scheduler:
         self._roster = Roster(self._policy)
         self._num_added = 0
         self._step = 0
+        self._max_logits_rows = max_logits_rows
         self._left = 0  # tokens that the step being planned may still take
+        self._left_rows = 0  # and how many of those may all give logits
         self._unreported: StepPlan | None = None  # what happened in a plan that came to nothing
 
     def plan(self) -> StepPlan | None:
@@ -65,6 +76,7 @@ class Scheduler:
     def _fill_from_lanes(self, plan: StepPlan) -> None:
         for lane in tuple(self._roster.lanes):
             self._left = self._config.max_step_tokens
+            self._left_rows = self._left if self._max_logits_rows is None else self._max_logits_rows
             if self._config.solo:
                 self._fill_with_one(plan, lane)
             else:
@@ -113,7 +125,7 @@ class Scheduler:
         for job in chain(tuple(self._roster.away), newcomers):
             if self._left <= 0 or (self._config.solo and plan.slices):
                 return
-            if job.state is JobState.WAITING and self._waits_for_neighbour(job):
+            if job.state is JobState.WAITING and (self._lacks_rows(job) or self._waits_for_neighbour(job)):
                 continue
             if not self._has_room(plan, job):
                 return
@@ -143,7 +155,11 @@ class Scheduler:
 
     def _next_chunk(self, plan: StepPlan, job: Job, context_len: int) -> Chunk:
         only_single_tokens = self._config.max_step_tokens - self._left == len(plan.slices)
-        return next_chunk(job, context_len, config=self._config, left=self._left, is_first=only_single_tokens)
+        left = self._left if job.logits_from is None else min(self._left, self._left_rows)
+        return next_chunk(job, context_len, config=self._config, left=left, is_first=only_single_tokens)
+
+    def _lacks_rows(self, job: Job) -> bool:
+        return job.logits_from is not None and self._left_rows <= 0
 
     def _reserve(self, plan: StepPlan, job: Job, context_len: int, chunk: Chunk) -> bool:
         """Put ``chunk`` into the step, or the least of it that will do, if there are blocks for it."""
@@ -155,9 +171,12 @@ class Scheduler:
             if granted:
                 plan.reservation.withdraw(job.id)
             return False
-        plan.slices.append(Slice(job, context_len, granted))
+        part = Slice(job, context_len, granted)
+        plan.slices.append(part)
         job.last_step = self._step
         self._left -= granted
+        if part.wants_all_logits:
+            self._left_rows -= granted
         return True
 
     def _preempt(self, plan: StepPlan, job: Job) -> None:
@@ -177,7 +196,7 @@ class Scheduler:
         debt = self._debt(plan)
         if not self._room.missing_blocks(job, debt=debt, reused=0, is_open=False):
             return True
-        shared = self._cache.would_share(job.tokens, extra=job.extra)
+        shared = self._cache.would_share(job.tokens, extra=job.extra, reuse_limit=job.logits_from)
         return shared > 0 and not self._room.missing_blocks(job, debt=debt, reused=shared, is_open=False)
 
     def _debt(self, plan: StepPlan) -> int:
@@ -192,7 +211,8 @@ class Scheduler:
         """Whether somebody computes a prefix right now that ``job`` could use."""
         if not self._config.wait_for_prefix or not self._roster.running:
             return False
-        return self._cache.coming_prefix(job.tokens, extra=job.extra) > 0
+        coming = self._cache.coming_prefix(job.tokens, extra=job.extra, reuse_limit=job.logits_from)
+        return coming > 0
 
     def _reported(self, plan: StepPlan) -> StepPlan | None:
         """The plan, with what happened in those before it that came to nothing; None if it comes to nothing, too."""
@@ -275,7 +295,7 @@ class Scheduler:
         if job.state is JobState.SWAPPED:
             self._roster.move(job, JobState.PREEMPTED)
         else:
-            self._cache.open(job.id, job.tokens, extra=extra)
+            self._cache.open(job.id, job.tokens, extra=extra, reuse_limit=job.logits_from)
 
     def reconfigure(self, config: SchedulerConfig) -> Overage:
         """Plan by other budgets and rules from now on; jobs keep what they were granted.
@@ -325,6 +345,9 @@ class Scheduler:
         for job in self._roster.running:
             assert self._cache.length(job.id) <= len(job.tokens), (
                 f"the cache has more tokens than job {job.id}"
+            )
+            assert job.logits_from is None or self._cache.length(job.id) <= job.logits_from, (
+                f"job {job.id} went past logits that are wanted of it"
             )
             assert not self._cache.is_swapped(job.id), f"job {job.id} runs and is swapped out"
         for job in self._roster.away:

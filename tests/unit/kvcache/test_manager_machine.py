@@ -68,13 +68,19 @@ class CacheMachine(RuleBasedStateMachine):
             with pytest.raises(StateError, match="open already"):
                 self.cache.open(seq, tokens)
             return
-        promised = self.cache.would_reuse(tokens, extra=extra)
-        coming = self.cache.coming_prefix(tokens, extra=extra)
-        assert coming == 0 or promised < coming < len(tokens)
-        reused = self.cache.open(seq, tokens, extra=extra)
+        limit = rng.choice([None, None, rng.randint(0, len(tokens))])
+        limited = {"extra": extra, "reuse_limit": limit}
+        promised = self.cache.would_reuse(tokens, **limited)
+        most = len(tokens) - 1 if limit is None else min(limit, len(tokens) - 1)
+        if self.pool.can_copy and not self.pool.exact and self.pool.window is None:
+            assert promised == min(self.cache.would_reuse(tokens, extra=extra), most)
+        assert self.cache.would_share(tokens, **limited) <= promised
+        coming = self.cache.coming_prefix(tokens, **limited)
+        assert coming == 0 or promised < coming <= most
+        reused = self.cache.open(seq, tokens, **limited)
         assert reused == self.cache.length(seq)
         assert reused == promised or (self.mover is not None and reused < promised)
-        assert reused < len(tokens)
+        assert reused <= most
         self.tokens[seq], self.extras[seq] = tokens, extra
 
     @precondition(lambda self: self.tokens)

@@ -10,8 +10,8 @@ from onnxgen.scheduler.job import Job
 SIZES = st.integers(1, 40)
 
 
-def job_of(num_tokens, *, prompt=None, mark=0) -> Job:
-    job = Job(0, [1] * num_tokens, max_tokens=100, min_chunk_end=mark)
+def job_of(num_tokens, *, prompt=None, mark=0, most=None) -> Job:
+    job = Job(0, [1] * num_tokens, max_tokens=100, min_chunk_end=mark, chunk_limit=most)
     job.prompt_tokens = num_tokens if prompt is None else prompt
     return job
 
@@ -51,3 +51,14 @@ def test_solo_cuts_do_not_depend_on_where_one_starts_or_on_how_much_is_known(
     at = data.draw(st.sampled_from(sorted(cuts - {max(cuts)})))
     chunk = next_chunk(job_of(prompt + answer, prompt=prompt), at, config=config, left=512, is_first=True)
     assert at + chunk.num_tokens == min(cut for cut in cuts if cut > at), "the same when it is computed again"
+
+
+@given(SIZES, SIZES, SIZES, SIZES, st.booleans(), st.data())
+def test_a_limit_of_the_jobs_own_is_as_good_as_one_of_the_configuration(
+    num_tokens, most, chunk_tokens, left, solo, data
+):
+    at = data.draw(st.integers(0, num_tokens - 1))
+    config = SchedulerConfig(max_seqs=1, chunk_tokens=chunk_tokens, solo=solo)
+    same = SchedulerConfig(max_seqs=1, chunk_tokens=min(most, chunk_tokens), solo=solo)
+    found = next_chunk(job_of(num_tokens, most=most), at, config=config, left=left, is_first=True)
+    assert found == next_chunk(job_of(num_tokens), at, config=same, left=left, is_first=True)

@@ -12,6 +12,7 @@ from scheduling_loop import Loop, Memory, random_config, random_tiers
 
 POLICIES = policy_names()
 PREEMPTION = ("auto", "swap", "recompute", "off")
+MAX_LOGITS_ROWS = 5
 
 
 def fresh_random() -> random.Random:
@@ -41,7 +42,13 @@ def test_random_workloads_end(policy, preemption, make_shape):
     for _ in range(12):
         rng = fresh_random()
         config = random_config(rng, policy=policy, preemption=preemption)
-        loop = Loop(config, make_shape(rng), tiers=random_tiers(rng), prefix_reuse=rng.random() < 0.8)
+        loop = Loop(
+            config,
+            make_shape(rng),
+            tiers=random_tiers(rng),
+            prefix_reuse=rng.random() < 0.8,
+            max_logits_rows=rng.choice([None, MAX_LOGITS_ROWS]),
+        )
         workload = random_workload(rng, loop.cache.capacity_tokens)
         total = sum(final for _, final, _ in workload)
         while workload or loop.live:
@@ -60,7 +67,7 @@ def random_workload(rng: random.Random, capacity: int):
     jobs = []
     for _ in range(rng.randint(1, 12)):
         final = rng.randint(2, capacity)
-        prompt = rng.randint(1, final - 1)
+        prompt = prompt_length = rng.randint(1, final - 1)
         if rng.random() < 0.3:
             prompt = [*range(prompt)]  # like others of this kind
         fields = {
@@ -72,6 +79,8 @@ def random_workload(rng: random.Random, capacity: int):
             fields["lane"] = rng.choice([None, "long"])
         if rng.random() < 0.1:
             fields["min_chunk_end"] = rng.randint(1, final)
+        if rng.random() < 0.3:
+            fields |= {"logits_from": rng.randrange(prompt_length), "chunk_limit": MAX_LOGITS_ROWS}
         jobs.append((prompt, final, fields))
     return jobs
 

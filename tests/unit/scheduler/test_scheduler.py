@@ -420,3 +420,39 @@ def test_views_count_jobs_where_they_are():
     scheduler = loop.scheduler
     assert (scheduler.num_running, scheduler.num_waiting, scheduler.num_away) == (1, 1, 0)
     assert [job.id for job in scheduler.jobs] == [0, 1]
+
+
+def test_tokens_that_all_give_logits_share_a_budget_of_their_own_and_others_pass_them_by():
+    shape = PoolShape(num_blocks=64, block_size=4)
+    loop = Loop(SchedulerConfig(max_step_tokens=60, chunk_tokens=30), shape, max_logits_rows=8)
+    for _ in range(2):
+        loop.add(13, 14, logits_from=0, chunk_limit=8)
+    loop.add(10, 13)
+    assert sizes(loop.step()) == [(0, 0, 8), (2, 0, 10)], "the second one finds no row left"
+    assert sizes(loop.step()) == [(2, 10, 1), (0, 8, 5), (1, 0, 3)]
+    assert sizes(loop.step()) == [(2, 11, 1), (1, 3, 8)]
+
+
+def test_what_must_give_logits_is_computed_though_others_have_it():
+    loop = loop_of(wait_for_prefix=True)
+    prompt = list(range(100, 130))
+    loop.add(prompt, 40)
+    loop.step()
+    late = loop.add([*prompt, 1], 33, logits_from=7)
+    none = loop.add([*prompt, 2], 33, logits_from=0)
+    assert [(job.id, n) for job, n in loop.step().admitted] == [(late.job.id, 7), (none.job.id, 0)]
+
+
+def test_who_must_compute_it_all_does_not_wait_for_a_neighbour_that_computes_the_same():
+    loop = loop_of(chunk_tokens=8, wait_for_prefix=True)
+    prompt = list(range(100, 130))
+    loop.add(prompt, 40)
+    loop.step()
+    loop.add([*prompt, 1], 33, logits_from=6)
+    loop.add([*prompt, 2], 33, logits_from=26)
+    assert [(job.id, n) for job, n in loop.step().admitted] == [(1, 6)], (
+        "it has all that it may use; the other not"
+    )
+    loop.step()
+    assert [(job.id, n) for job, n in loop.step().admitted] == []
+    assert [(job.id, n) for job, n in loop.step().admitted] == [(2, 26)]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import Literal
 
 import numpy as np
 
+from onnxgen.errors import KernelError
 from onnxgen.foundations.cpuinfo import default_threads
 from onnxgen.graph.cpu.compiled.draw_orders import BLOCK, ORDER_WORDS, PACKED_ORDER
 from onnxgen.graph.cpu.compiled.header import Header
@@ -34,6 +36,15 @@ class Draw:
         seed: With ``stream`` and ``position``, the random number: 0 to 2**64 - 1.
         stream: Likewise.
         position: Likewise.
+        top_n_sigma: Only logits within so many of the row's standard deviations below the best may be drawn; 0 is off.
+        typical_p: Only tokens whose surprise is nearest to the expected one, together of this share; 1 is off.
+        min_p: Only tokens at least this many times as likely as the best; 0 is off.
+        top_a: Only tokens of at least this many times the square of the best one's probability; 0 is off.
+        xtc_probability: How often all tokens from ``xtc_threshold`` on, but the least likely of them, may not be drawn.
+        xtc_threshold: A probability.
+        mirostat: Which version of Mirostat takes the place of all that narrows the choice; 0 is off.
+        mirostat_mu: The largest surprise, in bits, that it allows at this position; the caller adapts it to what
+            `draw_with_surprises` reports.
     """
 
     temperature: float = 0.0
@@ -42,6 +53,14 @@ class Draw:
     seed: int = 0
     stream: int = 0
     position: int = 0
+    top_n_sigma: float = 0.0
+    typical_p: float = 1.0
+    min_p: float = 0.0
+    top_a: float = 0.0
+    xtc_probability: float = 0.0
+    xtc_threshold: float = 0.1
+    mirostat: Literal[0, 1, 2] = 0
+    mirostat_mu: float = 10.0
 
 
 def prepare_draws() -> None:
@@ -71,6 +90,17 @@ def draw_tokens(rows: Sequence[np.ndarray], draws: Sequence[Draw]) -> list[int]:
     drawn = 0
     for at, (row, draw) in enumerate(zip(rows, draws, strict=True)):
         assert row.dtype == np.float32 and row.shape == (width,) and row.flags.c_contiguous
+        if (
+            draw.mirostat
+            or draw.top_n_sigma
+            or draw.typical_p < 1
+            or draw.min_p
+            or draw.top_a
+            or draw.xtc_probability
+        ):
+            raise KernelError(
+                f"the kernel that draws tokens knows temperature, top_k and top_p only, not {draw}"
+            )
         by, rest = _inverse(draw.temperature)
         top_k = draw.top_k if draw.top_k < width else 0
         if top_k == 1 or draw.top_p == 0:
@@ -100,6 +130,18 @@ def draw_tokens(rows: Sequence[np.ndarray], draws: Sequence[Draw]) -> list[int]:
         rows=len(rows),
     )
     return tokens.tolist()
+
+
+def draw_with_surprises(
+    rows: Sequence[np.ndarray], draws: Sequence[Draw]
+) -> tuple[list[int], list[float | None]]:
+    """As `draw_tokens`, and how surprising the tokens are that Mirostat drew.
+
+    Returns:
+        Token ids, and for each ``-log2`` of its probability in bits, after temperature and before anything is cut off; None
+        where Mirostat did not draw (it is off, the best token was asked for, or the row is broken).
+    """
+    return draw_tokens(rows, draws), [None] * len(rows)
 
 
 @cache

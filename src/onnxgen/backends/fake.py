@@ -11,11 +11,12 @@ from __future__ import annotations
 import threading
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from onnxgen.backends.adapters import Adapter
 from onnxgen.backends.base import (
     NO_BLOCK,
     WINDOW_STEP_TOKENS,
@@ -30,11 +31,13 @@ from onnxgen.backends.base import (
 )
 from onnxgen.backends.check import check_step
 from onnxgen.backends.fake_cache import NEVER_WRITTEN, FakeCache
+from onnxgen.backends.loaded_adapters import LoadedAdapters
 from onnxgen.errors import BackendError, CapabilityError, ConfigError, StateError, StepError
 
 _CONTRADICTION = -2
 """What a sequence has where the groups of blocks hold different tokens: its answer is another then."""
 _SCRIPTED_LOGIT = 100.0
+_MARK_SHIFT = 32
 
 
 class FakeBackend:
@@ -42,6 +45,9 @@ class FakeBackend:
 
     The next token after a prompt is what the script says; everywhere else the logits are a fixed function
     of the sequence, so that greedy answers are reproducible and differ between sequences.
+
+    Under an adapter every token counts as another one, so that nothing is scripted, and what the cache holds of
+    other adapters changes the answer.
 
     Args:
         vocab_size: Width of the logits.
@@ -56,6 +62,7 @@ class FakeBackend:
             after scribbling over every position that the contract leaves to a failing step.
         fail_when: Asked with all tokens of each sequence of a step, new ones included: whether the step fails
             likewise for its sake, however often it is tried.
+        adapters: Whether one adapter is applied to a whole step, or to each sequence its own.
 
     Raises:
         ConfigError: Pages of a model that cannot rewind: no backend has them.
@@ -79,6 +86,7 @@ class FakeBackend:
         window: int | None = None,
         fail_steps: Collection[int] = (),
         fail_when: Callable[[Sequence[int]], bool] | None = None,
+        adapters: Literal["step", "sequence"] = "sequence",
     ) -> None:
         if block_size is not None and not rewind:
             raise ConfigError(
@@ -101,7 +109,9 @@ class FakeBackend:
             max_context=max_context,
             batch_invariant=True,
             window=window,
+            adapters=adapters,
         )
+        self._adapters = LoadedAdapters[int](_mark, lambda _: None)
         self._lock = threading.Lock()
         self._closed = False
         self.num_steps = 0
@@ -117,6 +127,11 @@ class FakeBackend:
     def vocab_size(self) -> int:
         """Width of the logits."""
         return self._vocab_size
+
+    @property
+    def adapters(self) -> LoadedAdapters[int]:
+        """The adapters that steps may name; their content is of no matter, but for its digest."""
+        return self._adapters
 
     def create_cache(self, *, num_seqs: int, num_tokens: int, window_group: bool = False) -> FakeCache:
         """Allocate room for ``num_seqs`` sequences of up to ``num_tokens`` tokens each.
@@ -164,7 +179,11 @@ class FakeBackend:
             number, self.num_steps = self.num_steps, self.num_steps + 1
             self.steps.append(step)
             check_step(
-                step, geometry=cache.geometry, capabilities=self._capabilities, vocab_size=self._vocab_size
+                step,
+                geometry=cache.geometry,
+                capabilities=self._capabilities,
+                vocab_size=self._vocab_size,
+                adapters=self._adapters,
             )
             groups = (cache.tokens.copy(), cache.window_tokens.copy())
             for c in step.copies:
@@ -189,7 +208,7 @@ class FakeBackend:
         if number in self._fail_steps:
             return f"step {number} fails because the script says so"
         for i, sequence in enumerate(sequences):
-            if self._fail_when is not None and self._fail_when(sequence.tolist()):
+            if self._fail_when is not None and self._fail_when(_unmarked(sequence)):
                 return f"step {number} fails because the script says so of sequence {i}"
         return None
 
@@ -228,7 +247,9 @@ class FakeBackend:
                 )
         if not self._capabilities.rewind and not context_len:
             tokens[blocks] = NEVER_WRITTEN
-        tokens[block[context_len - first :], offset[context_len - first :]] = step.token_ids[start:end]
+        name = step.adapters[i] if step.adapters else None
+        mark = 0 if name is None else self._adapters.bound(name)
+        tokens[block[context_len - first :], offset[context_len - first :]] = step.token_ids[start:end] + mark
         return tokens[block, offset]
 
     def _answer(self, step: Step, sequences: list[Int64Array]) -> StepOutput:
@@ -237,12 +258,20 @@ class FakeBackend:
         for out, row in enumerate(step.logits_rows.tolist()):
             i = int(np.searchsorted(step.cu_seqlens, row, side="right")) - 1
             prefix = sequences[i][: int(step.context_lens[i]) + row - int(step.cu_seqlens[i]) + 1]
-            logits[out] = self.logits_after(prefix)
+            logits[out] = self._logits_after(prefix)
             hidden[out] = _noise(prefix, self._hidden_size or 0, salt=1)
-        return StepOutput(logits, hidden if step.want_hidden_states else None)
+        return StepOutput(
+            logits if step.want_logits else logits[:0], hidden if step.want_hidden_states else None
+        )
 
-    def logits_after(self, sequence: Sequence[int] | npt.NDArray[np.integer[Any]]) -> Float32Array:
-        """The logits after a whole sequence, float32 ``[vocab]``: the oracle for tests."""
+    def logits_after(
+        self, sequence: Sequence[int] | npt.NDArray[np.integer[Any]], *, adapter: str | None = None
+    ) -> Float32Array:
+        """The logits after a whole sequence, float32 ``[vocab]``, under an adapter or none: the oracle for tests."""
+        mark = 0 if adapter is None else self._adapters.bound(adapter)
+        return self._logits_after(np.asarray(sequence, np.int64) + mark)
+
+    def _logits_after(self, sequence: Int64Array) -> Float32Array:
         ids = tuple(int(t) for t in sequence)
         logits = _noise(np.array(ids, np.int64), self._vocab_size, salt=0)
         scripted = self._scripted(ids)
@@ -261,6 +290,15 @@ class FakeBackend:
 def _noise(sequence: Int64Array, width: int, *, salt: int) -> Float32Array:
     seed = zlib.crc32(np.ascontiguousarray(sequence, np.int64).tobytes())
     return np.random.Generator(np.random.PCG64([seed, salt])).standard_normal(width, np.float32)
+
+
+def _mark(adapter: Adapter) -> int:
+    """What is added to tokens that are computed under an adapter."""
+    return (1 + zlib.crc32(adapter.digest.encode()) % 0x7FFF_FFFE) << _MARK_SHIFT
+
+
+def _unmarked(sequence: Int64Array) -> list[int]:
+    return np.where(sequence < 0, sequence, sequence & ((1 << _MARK_SHIFT) - 1)).tolist()
 
 
 def _agreed(sequence: Int64Array, near: Int64Array, first: int) -> Int64Array:

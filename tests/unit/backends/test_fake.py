@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from onnxgen.backends.adapters import Adapter
 from onnxgen.backends.base import WINDOW_STEP_TOKENS, BlockCopy, SequenceInput, pack_step
 from onnxgen.backends.fake import FakeBackend
 from onnxgen.errors import BackendError, CapabilityError, ConfigError, StateError, StepError, TokenIdError
@@ -159,3 +160,30 @@ def test_a_group_of_windows_gives_the_same_answers_and_notices_what_is_wrong():
 def test_a_state_that_cannot_go_back_lies_in_one_slot():
     with pytest.raises(ConfigError, match=r"block_size=4 and rewind=False"):
         FakeBackend(block_size=4, rewind=False)
+
+
+def test_an_adapter_changes_answers_and_what_the_cache_holds():
+    backend = FakeBackend(64, continuations={(): [5] * 9})
+    for name in ("a", "b"):
+        backend.adapters.load(Adapter(name, source="nowhere", digest=f"digest of {name}"))
+    cache = backend.create_cache(num_seqs=2, num_tokens=8)
+    parts = [SequenceInput([1, 2], 0, [0], adapter="a"), SequenceInput([1, 2], 0, [1])]
+    under_a, plain = backend.execute(pack_step(parts), cache).logits
+    np.testing.assert_array_equal(under_a, backend.logits_after([1, 2], adapter="a"))
+    np.testing.assert_array_equal(plain, backend.logits_after([1, 2]))
+    go_on = backend.execute(pack_step([SequenceInput([3], 2, [0], adapter="a")]), cache).logits[0]
+    np.testing.assert_array_equal(go_on, backend.logits_after([1, 2, 3], adapter="a"))
+    mixed = backend.execute(pack_step([SequenceInput([3], 2, [0], adapter="b")]), cache).logits[0]
+    assert not np.array_equal(mixed, backend.logits_after([1, 2, 3], adapter="b"))
+    with pytest.raises(StepError, match="adapter 'c' is not loaded"):
+        backend.execute(pack_step([SequenceInput([3], 2, [0], adapter="c")]), cache)
+
+
+def test_a_backend_of_one_adapter_a_step_refuses_two():
+    backend = FakeBackend(64, adapters="step")
+    backend.adapters.load(Adapter("a", source="nowhere", digest="digest"))
+    cache = backend.create_cache(num_seqs=2, num_tokens=8)
+    with pytest.raises(StepError, match="one adapter to a whole step"):
+        backend.execute(
+            pack_step([SequenceInput([1], 0, [0], adapter="a"), SequenceInput([1], 0, [1])]), cache
+        )

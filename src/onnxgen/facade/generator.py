@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from onnxgen.engine.batch import Batch
-from onnxgen.engine.sampling.sampler import Sampler
 from onnxgen.errors import CapabilityError, MetadataError, OptionError, StateError
 from onnxgen.facade.guard import SingleUse
 from onnxgen.facade.model import Model
-from onnxgen.facade.params import GeneratorParams, sampling_from_search
+from onnxgen.facade.og_sampling import OgSampler
+from onnxgen.facade.params import GeneratorParams
 from onnxgen.facade.rows import split_rows
 from onnxgen.facade.search.base import Search
 from onnxgen.facade.search.row_search import RowSearch
@@ -263,7 +263,4 @@ def _search(model: Model, params: GeneratorParams) -> Search:
         chunk_tokens=search.chunk_size or model.runtime.prefill_chunk_tokens,
         rope_switch_length=spec.decoder.rope_switch_length,
     )
-    sampler = Sampler(
-        [sampling_from_search(search, stream=i) for i in range(search.batch_size)], eos_ids=spec.tokens.eos
-    )
-    return RowSearch(batch, sampler, spec)
+    return RowSearch(batch, OgSampler(search, eos_ids=spec.tokens.eos), spec)

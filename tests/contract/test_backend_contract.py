@@ -285,21 +285,45 @@ def test_two_caches_do_not_know_each_other(case, tokens):
 
 def test_hidden_states_come_with_the_rows_asked_for(case, tokens):
     run = Runner(case, num_seqs=2, num_tokens=CONTEXT)
-    if not case.backend.capabilities.hidden_states:
-        with pytest.raises(StepError, match="hidden states"):
-            run.step({"a": tokens(3)}, want_hidden_states=True)
-        return
+    assert case.backend.capabilities.hidden_states
     first, second = [7, 3, 9, 1, 5, 2], tokens(3)  # equal tokens would have equal states
     output = run.step({"a": first, "b": second}, logits={"a": "all", "b": "last"}, want_hidden_states=True)
     hidden = output.hidden_states
     assert hidden is not None
     assert hidden.shape[0] == 7
     assert hidden.dtype == np.float32
+    kept = hidden.copy()
     assert run.step({"a": tokens(1)}).hidden_states is None
+    assert np.array_equal(hidden, kept)
     alone = Runner(case, num_seqs=1, num_tokens=CONTEXT)
     again = alone.step({"b": second}, want_hidden_states=True).hidden_states
     assert np.allclose(hidden[6:], again, atol=1e-3)
     assert not np.allclose(hidden[:1], hidden[1:2], atol=1e-3)
+
+
+def test_hidden_states_are_what_the_head_multiplies(case, tokens):
+    needs(case.hidden is not None, "an oracle of hidden states")
+    run, prompts = Runner(case, num_seqs=2, num_tokens=CONTEXT), {"a": tokens(7), "b": tokens(4)}
+    hidden = run.step(prompts, logits={"a": "all", "b": "last"}, want_hidden_states=True).hidden_states
+    want = np.concatenate([case.hidden(prompts["a"]), case.hidden(prompts["b"])[-1:]])
+    assert np.abs(hidden - want).max() <= max(case.tolerance, 1e-4)
+
+
+def test_hidden_states_can_be_had_without_logits(case, tokens):
+    run = Runner(case, num_seqs=2, num_tokens=CONTEXT)
+    prompts = {"a": tokens(6), "b": tokens(3)}
+    both = run.step(prompts, logits="all", want_hidden_states=True)
+    for name in prompts:
+        run.rewind(name, 0)
+    alone = run.step(prompts, logits="all", want_hidden_states=True, want_logits=False)
+    assert alone.logits.shape == (0, case.backend.vocab_size)
+    assert np.allclose(alone.hidden_states, both.hidden_states, atol=1e-5)
+    neither = run.step({"a": tokens(2)}, want_logits=False)
+    assert neither.logits.shape == (0, case.backend.vocab_size)
+    assert neither.hidden_states is None
+    run.step({"a": tokens(1), "b": tokens(2)}, logits="all")
+    for _ in range(3):  # decode steps of one form
+        run.step({"a": tokens(1), "b": tokens(1)})
 
 
 def test_threads_may_share_a_backend(case, tokens):

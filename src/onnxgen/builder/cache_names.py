@@ -1,4 +1,4 @@
-"""Names of the caches among a graph's inputs and outputs: patterns that the layer's number goes into."""
+"""Names among a graph's inputs and outputs; those of caches are patterns that the layer's number goes into."""
 
 from __future__ import annotations
 
@@ -6,3 +6,4 @@ PAST_KEY = "past_key_values.%d.key"
 PAST_VALUE = "past_key_values.%d.value"
 PRESENT_KEY = "present.%d.key"
 PRESENT_VALUE = "present.%d.value"
+HIDDEN_STATES = "hidden_states"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from onnxgen.builder.cache_names import PAST_KEY, PAST_VALUE, PRESENT_KEY, PRESENT_VALUE
+from onnxgen.builder.cache_names import HIDDEN_STATES, PAST_KEY, PAST_VALUE, PRESENT_KEY, PRESENT_VALUE
+from onnxgen.builder.options import BuildOptions
 from onnxgen.builder.spec import DecoderSpec
 from onnxgen.builder.special_tokens import SpecialTokenIds
 
@@ -38,12 +39,18 @@ def sampling_defaults(generation: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def genai_config(
-    spec: DecoderSpec, tokens: SpecialTokenIds, generation: Mapping[str, Any], *, filename: str
+    spec: DecoderSpec,
+    options: BuildOptions,
+    tokens: SpecialTokenIds,
+    generation: Mapping[str, Any],
+    *,
+    filename: str,
 ) -> dict[str, Any]:
     """The content of ``genai_config.json``.
 
     Args:
         spec: What the decoder computes.
+        options: How it is stored.
         tokens: Special token ids.
         generation: ``generation_config.json``, empty where there is none.
         filename: Name of the model file.
@@ -77,6 +84,8 @@ def genai_config(
     }
     if not spec.rotates_in_attention:
         model["decoder"]["inputs"]["position_ids"] = "position_ids"
+    if options.include_hidden_states:
+        model["decoder"]["outputs"]["hidden_states"] = HIDDEN_STATES
     if tokens.bos is not None:
         model["bos_token_id"] = tokens.bos
     search = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from onnxgen.builder.cache_names import PAST_KEY, PAST_VALUE, PRESENT_KEY, PRESENT_VALUE
+from onnxgen.builder.cache_names import HIDDEN_STATES, PAST_KEY, PAST_VALUE, PRESENT_KEY, PRESENT_VALUE
 from onnxgen.builder.genai_config import sampling_defaults
 from onnxgen.builder.options import BuildOptions
 from onnxgen.builder.spec import DecoderSpec
@@ -63,6 +63,8 @@ def inference_metadata(
     }
     if not spec.rotates_in_attention:
         document["model"]["io"]["position_ids_input"] = "position_ids"
+    if options.include_hidden_states:
+        document["model"]["io"]["hidden_output"] = HIDDEN_STATES
     if tokenizer is not None:
         document["package"] = {"tokenizer": dict(tokenizer)}
     return document

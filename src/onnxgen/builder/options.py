@@ -34,6 +34,8 @@ class BuildOptions:
         num_layers: Keep only this many layers, for tests; None keeps all.
         context_length: Longest sequence in tokens, at most the model's own; None takes the model's. The
             rotary tables are this long.
+        include_hidden_states: Also give out ``hidden_states``, what the head makes the logits of, for runtimes that
+            read outputs by name. This one finds them in any decoder.
     """
 
     precision: Precision = "int4"
@@ -45,6 +47,7 @@ class BuildOptions:
     io_dtype: IoDtype = "float32"
     num_layers: int | None = None
     context_length: int | None = None
+    include_hidden_states: bool = False
 
     def __post_init__(self) -> None:
         """Check every value.
@@ -139,4 +142,5 @@ _PARSERS: dict[str, Callable[[str, str], Any]] = {
     "io_dtype": _word,
     "num_layers": _integer,
     "context_length": _integer,
+    "include_hidden_states": _boolean,
 }

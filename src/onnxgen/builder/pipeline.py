@@ -89,7 +89,7 @@ def _build(
         tokens = _special_tokens(source, generation, folder)
         tokens.check(spec.vocab, where=str(source.path))
         formats = _write_model(source, folder, spec, options, progress, tied=tied, total=needed)
-        _write_json(folder / GENAI_CONFIG, genai_config(spec, tokens, generation, filename=MODEL))
+        _write_json(folder / GENAI_CONFIG, genai_config(spec, options, tokens, generation, filename=MODEL))
         _write_yaml(
             folder / INFERENCE_METADATA,
             inference_metadata(spec, options, generation, tokenizer=tokenizer_facts(folder)),

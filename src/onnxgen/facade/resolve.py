@@ -163,7 +163,11 @@ def _is_fresh(folder: Path, identity: Mapping[str, Any], options: BuildOptions) 
 def _is_built_as(folder: Path, options: BuildOptions) -> bool:
     """Whether a folder was built with these options and all its files are there."""
     manifest = read_manifest(folder)
-    if manifest.get("options") != options.to_json():
+    from onnxgen.builder.options import BuildOptions
+
+    # an option that the manifest is too old to have was not there to be chosen
+    known = manifest.get("options")
+    if not isinstance(known, dict) or {**BuildOptions().to_json(), **known} != options.to_json():
         return False
     for file in manifest.get("files", ()):
         path = folder / file["name"]

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 
 from checkpoints import CHECKPOINTS, write_checkpoint
@@ -42,6 +43,23 @@ def test_both_files_read_back_as_the_same_model(name: str, tmp_path: Path) -> No
     for spec in (first, second):
         assert (spec.search.do_sample, spec.search.temperature, spec.search.top_k) == (True, 0.6, 20)
     assert set(second.required_capabilities) == {"grouped_query_attention", "kv_cache"}
+
+
+def test_hidden_states_are_given_out_where_they_are_asked_for(tmp_path: Path) -> None:
+    checkpoint = write_checkpoint(CHECKPOINTS["llama"], tmp_path / "checkpoint")
+    for asked in (False, True):
+        folder = tmp_path / str(asked)
+        build(checkpoint, folder, options=BuildOptions("fp32", include_hidden_states=asked))
+        document = json.loads((folder / "genai_config.json").read_text())
+        outputs = [v.name for v in onnx.load(folder / "model.onnx", load_external_data=False).graph.output]
+        assert ("hidden_states" in outputs) is asked
+        assert ("hidden_states" in document["model"]["decoder"]["outputs"]) is asked
+        first = load_model_spec(folder)
+        (folder / "genai_config.json").unlink()
+        second = load_model_spec(folder)
+        # other folders leave the name empty: there is no such output
+        assert bool(first.decoder.outputs.get("hidden_states")) is asked
+        assert bool(second.decoder.outputs.get("hidden_states")) is asked
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ class Binding:
     Attributes:
         builder: The table, and the memory of buffers.
         attention: Memory that attention calls share, and their rows of the table.
+        head_row: Rows of the table from here on make nothing but logits.
     """
 
     def __init__(
@@ -55,11 +56,26 @@ class Binding:
         self.attention = AttentionMemory(
             plan, most_tokens=most_tokens, context=context, threads=threads, cache_bits=cache_bits
         )
-        for call in plan.calls:
+        head = _first_of_head(plan)
+        self.head_row = 0
+        for index, call in enumerate(plan.calls):
+            if index == head:
+                self.head_row = len(self.builder.table)
             if call.family is Family.ATTEND:
                 self.attention.bind(self.builder, call)
             else:
                 _BINDERS[call.family](self.builder, call)
+
+
+def _first_of_head(plan: StepPlan) -> int:
+    """The first call behind the hidden states and all caches."""
+    hidden = None if plan.hidden_states is None else plan.hidden_states.buffer
+    needed = (
+        i
+        for i, call in enumerate(plan.calls)
+        if call.family is Family.ATTEND or any(view.buffer == hidden for view in call.writes.values())
+    )
+    return max(needed, default=-1) + 1
 
 
 def rows_word(rows: RowKind) -> int:

@@ -69,7 +69,7 @@ class StepRunner:
             cache_bits=cache_bits,
         )
         self._binding.builder.table.load()
-        self._counts: dict[tuple[int, int], np.ndarray] = {}
+        self._counts: dict[tuple[int, int, bool], np.ndarray] = {}
         self._logits, self._hidden = ReusedArrays(), ReusedArrays()
         self._bound: tuple[tuple[int, int], ...] | None = None
         self.profiler: StepProfiler | None = None
@@ -77,12 +77,12 @@ class StepRunner:
     def run(
         self, step: Step, groups: Sequence[Sequence[Span]], cache: NativeCache
     ) -> tuple[Float32Array, Float32Array | None]:
-        """Run a checked step; returns the logits, and the hidden states if the graph gives them, of the wanted rows."""
+        """Run a checked step; returns the logits, and the hidden states if the plan has them, of the wanted rows."""
         self._use(cache)
         wanted = step.logits_rows.size
-        results: dict[str, tuple[View, np.ndarray]] = {
-            "logits": (self._plan.logits, self._logits.take((wanted, self._plan.logits.width)))
-        }
+        results: dict[str, tuple[View, np.ndarray]] = {}
+        if step.want_logits:
+            results["logits"] = (self._plan.logits, self._logits.take((wanted, self._plan.logits.width)))
         if self._plan.hidden_states is not None:
             width = self._plan.hidden_states.width
             results["hidden_states"] = (self._plan.hidden_states, self._hidden.take((wanted, width)))
@@ -96,8 +96,11 @@ class StepRunner:
         )
         for own in passes:
             self._run(own, results)
-        hidden = results.get("hidden_states")
-        return results["logits"][1], None if hidden is None else hidden[1]
+        logits, hidden = results.get("logits"), results.get("hidden_states")
+        return (
+            np.empty((0, self._plan.logits.width), np.float32) if logits is None else logits[1],
+            None if hidden is None else hidden[1],
+        )
 
     def _run(self, own: Pass, results: dict[str, tuple[View, np.ndarray]]) -> None:
         builder, rows = self._binding.builder, own.shape.rows
@@ -105,7 +108,7 @@ class StepRunner:
         for name, (_, array) in results.items():
             if name in given:
                 builder.give(name, array.ctypes.data + own.first_row * array.strides[0])
-        parts, profiler = self._parts(own), self.profiler
+        parts, profiler = self._parts(own, with_head="logits" in results), self.profiler
         times = None if profiler is None else np.zeros(len(parts), np.int64)
         crew().run(
             builder.table,
@@ -121,13 +124,15 @@ class StepRunner:
             if name not in given:
                 array[own.first_row : own.first_row + rows] = builder.arena.floats(view, rows)
 
-    def _parts(self, own: Pass) -> np.ndarray:
-        key = (own.shape.tokens, own.shape.rows)
+    def _parts(self, own: Pass, *, with_head: bool) -> np.ndarray:
+        key = (own.shape.tokens, own.shape.rows, with_head)
         counts = self._counts.get(key)
         if counts is None:
             if len(self._counts) >= _MOST_SHAPES:
                 self._counts.clear()
             counts = self._counts[key] = self._binding.builder.table.counts(own.shape)
+            if not with_head:
+                counts[self._binding.head_row :] = 0
         return counts
 
     def _use(self, cache: NativeCache) -> None:

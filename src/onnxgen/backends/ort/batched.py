@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime as ort
 
 from onnxgen.backends.base import Capabilities, KVCache, Step, StepOutput
-from onnxgen.backends.ort.graph_edit.names import LOGITS_ROWS, Rows
+from onnxgen.backends.ort.graph_edit.names import HEAD_ROWS, LOGITS_ROWS, Rows
 from onnxgen.backends.ort.plan import LoadedDecoder
 from onnxgen.backends.ort.rectangles import Rectangle, cut_into_rectangles
 from onnxgen.backends.ort.results import BoundOutputs, StepResults
@@ -58,9 +58,7 @@ class BatchedPlan:
         """
         assert isinstance(cache, SlotCache)
         on = SlotStep(step, cache, switch_length=self._switch_length)
-        results = StepResults(
-            step.logits_rows.size, self._vocab_size, want_hidden_states=step.want_hidden_states
-        )
+        results = StepResults(step, self._vocab_size)
         groups = self._groups(on.slots, on.past_lens, on.query_lens)
         with on.writing():
             for call in cut_into_rectangles(step, groups, last_row_only=self._rows is Rows.LAST):
@@ -88,7 +86,7 @@ class BatchedPlan:
         first = slots[int(call.sequences[0])]
         end = first + call.sequences.size
         binding, outputs = cache.calls.get(
-            (first, end, results.want_hidden_states),
+            (first, end, results.want_hidden_states, results.want_logits),
             lambda: self._bind(cache, first, end, want_hidden_states=results.want_hidden_states),
         )
         ports = self._ports
@@ -100,6 +98,8 @@ class BatchedPlan:
             binding.bind_cpu_input(ports.attention_mask.name, mask)
         if self._rows is Rows.WANTED:
             binding.bind_cpu_input(LOGITS_ROWS, np.ascontiguousarray(call.wanted.rows)[None])
+        if self._loaded.prepared.head_rows:
+            binding.bind_cpu_input(HEAD_ROWS, call.wanted.head_rows(want_logits=results.want_logits))
         outputs.run(call.wanted, results)
 
     def _bind(

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from onnxgen.backends.base import FULL, CacheGeometry, Capabilities, KVCache, Step, StepOutput
 from onnxgen.backends.block_content import check_block, check_written, join_parts, split_parts
-from onnxgen.backends.ort.graph_edit.names import LOGITS_ROWS, Rows
+from onnxgen.backends.ort.graph_edit.names import HEAD_ROWS, LOGITS_ROWS, Rows
 from onnxgen.backends.ort.plan import LoadedDecoder
 from onnxgen.backends.ort.ports import StateKind, StatePort
 from onnxgen.backends.ort.rectangles import Rectangle, cut_into_rectangles, group_by
@@ -130,7 +130,7 @@ class DensePlan:
         prepared = loaded.prepared
         self._session = loaded.session
         self._ports = prepared.ports
-        self._rows = prepared.rows
+        self._rows, self._head_rows = prepared.rows, prepared.head_rows
         self._one_by_one = prepared.one_by_one
         self._vocab_size = loaded.vocab_size
         self._switch_length = loaded.switch_length
@@ -180,9 +180,7 @@ class DensePlan:
             switch_length=self._switch_length,
             can_rewind=can_rewind,
         )
-        results = StepResults(
-            step.logits_rows.size, self._vocab_size, want_hidden_states=step.want_hidden_states
-        )
+        results = StepResults(step, self._vocab_size)
         keys = list(zip(step.context_lens.tolist(), step.query_lens.tolist(), strict=True))
         groups = [[i] for i in range(len(keys))] if self._one_by_one else group_by(keys)
         for call in cut_into_rectangles(step, groups, last_row_only=self._rows is Rows.LAST):
@@ -206,6 +204,8 @@ class DensePlan:
             inputs[ports.attention_mask.name] = call.attention_mask().astype(ports.attention_mask.dtype)
         if self._rows is Rows.WANTED:
             inputs[LOGITS_ROWS] = np.ascontiguousarray(call.wanted.rows)[None]
+        if self._head_rows:
+            inputs[HEAD_ROWS] = call.wanted.head_rows(want_logits=results.want_logits)
         for i, port in enumerate(ports.states):
             inputs[port.past] = _past(port, [s.arrays[i] for s in held if past_len], past_len, len(held))
         names = [s.present for s in ports.states] + [ports.logits]

@@ -47,9 +47,7 @@ class PackedPlan:
         """
         assert isinstance(cache, SlotCache)
         on = SlotStep(step, cache, switch_length=self._switch_length)
-        results = StepResults(
-            step.logits_rows.size, self._vocab_size, want_hidden_states=step.want_hidden_states
-        )
+        results = StepResults(step, self._vocab_size)
         groups = split_into_calls(
             on.slots,
             on.past_lens,
@@ -109,15 +107,17 @@ class PackedPlan:
             query_lens=tuple(on.query_lens),
             rows=tuple(step.logits_rows.tolist()),
             want_hidden_states=step.want_hidden_states,
+            want_logits=step.want_logits,
         )
-        return PackedCall(form, self._session, self._ports, self._rows, cache)
+        return PackedCall(form, self._loaded, cache)
 
 
-def _form_of(step: Step) -> tuple[bytes, bytes, bytes, bool]:
+def _form_of(step: Step) -> tuple[bytes, bytes, bytes, bool, bool]:
     """What two steps that run as the same calls have in common."""
     return (
         step.block_table.tobytes(),
         step.cu_seqlens.tobytes(),
         step.logits_rows.tobytes(),
         step.want_hidden_states,
+        step.want_logits,
     )

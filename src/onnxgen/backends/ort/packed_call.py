@@ -15,6 +15,7 @@ import numpy as np
 from onnxgen.backends.base import Float32Array, Int64Array, Step
 from onnxgen.backends.ort.graph_edit.names import (
     CAPACITY,
+    HEAD_ROWS,
     LOGITS_ROWS,
     PAD,
     QUERY_SEQLENS,
@@ -22,9 +23,8 @@ from onnxgen.backends.ort.graph_edit.names import (
     UNPAD,
     Rows,
 )
-from onnxgen.backends.ort.ports import Ports
+from onnxgen.backends.ort.plan import LoadedDecoder
 from onnxgen.backends.ort.results import BoundOutputs, StepResults, WantedRows
-from onnxgen.backends.ort.session import OrtSession
 from onnxgen.backends.ort.slots import SlotCache
 
 
@@ -37,7 +37,8 @@ class CallForm:
         slots: Their slots.
         query_lens: New tokens of every sequence of the step, in the order of the step.
         rows: The step's ``logits_rows``.
-        want_hidden_states: Whether hidden states come with the logits.
+        want_hidden_states: Whether hidden states are wanted.
+        want_logits: Whether logits are wanted.
     """
 
     sequences: tuple[int, ...]
@@ -45,6 +46,7 @@ class CallForm:
     query_lens: tuple[int, ...]
     rows: tuple[int, ...]
     want_hidden_states: bool
+    want_logits: bool
 
 
 class PackedCall:
@@ -52,18 +54,16 @@ class PackedCall:
 
     Args:
         form: What stays the same.
-        session: The session to run.
-        ports: Its inputs and outputs.
-        computed: Which rows the graph gives.
+        loaded: The session to run, and its graph.
         cache: The slots to run on.
 
     Attributes:
         slots: Slots of its sequences, in the order of the step.
     """
 
-    def __init__(
-        self, form: CallForm, session: OrtSession, ports: Ports, computed: Rows, cache: SlotCache
-    ) -> None:
+    def __init__(self, form: CallForm, loaded: LoadedDecoder, cache: SlotCache) -> None:
+        session, prepared = loaded.session, loaded.prepared
+        ports, computed = prepared.ports, prepared.rows
         first, end = form.slots[0], form.slots[-1] + 1
         at = np.array(form.slots, np.int64) - first
         lens = np.array([form.query_lens[i] for i in form.sequences], np.int64)
@@ -96,6 +96,8 @@ class PackedCall:
         binding.bind_cpu_input(CAPACITY, np.array(cache.geometry.block_size, np.int32))
         if computed is Rows.WANTED:
             binding.bind_cpu_input(LOGITS_ROWS, self._wanted.rows[None])
+        if prepared.head_rows:
+            binding.bind_cpu_input(HEAD_ROWS, self._wanted.head_rows(want_logits=form.want_logits))
         self._outputs = BoundOutputs(
             session, binding, ports, computed=computed, want_hidden_states=form.want_hidden_states
         )

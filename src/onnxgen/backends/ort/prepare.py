@@ -29,6 +29,7 @@ class Prepared:
         kind: The plan it was rewritten for.
         ports: Its inputs and outputs; what the rewrite made needless is gone from them.
         rows: Which positions it computes logits of.
+        head_rows: Whether it is also told which of those go through the head.
         padding_limit: Padded cells whose copying around attention costs about as much as reading the
             weights once more.
         one_by_one: Whether sequences must not share a call of the dense plan.
@@ -41,6 +42,7 @@ class Prepared:
     kind: PlanKind
     ports: Ports
     rows: Rows
+    head_rows: bool
     padding_limit: int
     one_by_one: bool
     declined: tuple[str, ...]
@@ -64,7 +66,14 @@ def prepare(
     import onnx_ir as ir
     from onnx_ir.passes import common
 
-    from onnxgen.backends.ort.graph_edit import float_blocks, gqa, pack_attention, row_selection, surgery
+    from onnxgen.backends.ort.graph_edit import (
+        float_blocks,
+        gqa,
+        hidden_states,
+        pack_attention,
+        row_selection,
+        surgery,
+    )
     from onnxgen.backends.ort.model_file import parse_model
     from onnxgen.backends.ort.read_ports import read_ports
 
@@ -80,7 +89,14 @@ def prepare(
         PlanKind.BATCHED: _why_not_batched(graph, ports),
         PlanKind.DENSE: _why_not_dense(ports),
     }
+    given = ports.hidden_states
+    if given is not None and hidden_states.is_before_head(graph, logits=ports.logits, hidden_states=given):
+        hidden_states.drop_output(graph, given)  # it comes back, selected as early as the logits
+        ports = replace(ports, hidden_states=None)
     rows = row_selection.select_rows(graph, logits=ports.logits, hidden_states=ports.hidden_states)
+    if ports.hidden_states is None:
+        ports = replace(ports, hidden_states=hidden_states.give_out(graph, logits=ports.logits))
+    head_rows = rows is Rows.WANTED and hidden_states.select_for_head(graph, logits=ports.logits)
     if rows is Rows.LAST:
         if model.rope_switch_length is not None:
             raise CapabilityError(
@@ -118,6 +134,7 @@ def prepare(
         kind=kind,
         ports=ports,
         rows=rows,
+        head_rows=head_rows,
         padding_limit=padding_limit,
         # ONNX Runtime refuses batches of prompts with a past there
         one_by_one=bool(gqa.attention_nodes(graph)),

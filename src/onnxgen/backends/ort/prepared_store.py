@@ -129,6 +129,7 @@ def _from_json(facts: dict[str, Any], content: bytes) -> Prepared:
         kind=PlanKind(facts["kind"]),
         ports=Ports(**ports),
         rows=Rows(facts["rows"]),
+        head_rows=facts["head_rows"],
         padding_limit=facts["padding_limit"],
         one_by_one=facts["one_by_one"],
         declined=tuple(facts["declined"]),

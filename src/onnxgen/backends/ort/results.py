@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 
-from onnxgen.backends.base import Float32Array, Int64Array
+from onnxgen.backends.base import Float32Array, Int64Array, Step
 from onnxgen.backends.ort.graph_edit.names import Rows
 from onnxgen.backends.ort.ports import Ports
 from onnxgen.backends.ort.session import OrtSession
@@ -33,19 +33,27 @@ class WantedRows:
     results: Int64Array
     whole: bool
 
+    def head_rows(self, *, want_logits: bool) -> Int64Array:
+        """Which of them go through the head, all or none: int64 ``[1, rows, 2]``, pairs (0, row)."""
+        count = self.results.size if want_logits else 0
+        return np.stack([np.zeros(count, np.int64), np.arange(count)], axis=-1)[None]
+
 
 class StepResults:
     """The output of a step while its calls fill it in.
 
     Attributes:
-        logits: float32 ``[wanted, vocab]``.
+        logits: float32 ``[wanted, vocab]``, or without rows if none were asked for.
         hidden_states: float32 ``[wanted, hidden]`` if they were asked for and a call gave some.
     """
 
-    def __init__(self, num_rows: int, vocab_size: int, *, want_hidden_states: bool) -> None:
-        self.logits: Float32Array = np.empty((num_rows, vocab_size), np.float32)
+    def __init__(self, step: Step, vocab_size: int) -> None:
+        self._num_rows = step.logits_rows.size
+        self.want_hidden_states, self.want_logits = step.want_hidden_states, step.want_logits
+        self.logits: Float32Array = np.empty(
+            (self._num_rows if step.want_logits else 0, vocab_size), np.float32
+        )
         self.hidden_states: Float32Array | None = None
-        self.want_hidden_states = want_hidden_states
 
     def fill(
         self,
@@ -56,12 +64,12 @@ class StepResults:
         has_logits: bool = True,
     ) -> None:
         """Take the wanted rows out of a call's logits and, behind them, hidden states."""
-        if has_logits:
+        if has_logits and self.want_logits:
             self.logits[wanted.results] = _pick(outputs[0], computed, wanted)
         if self.want_hidden_states:
             hidden = _pick(outputs[1], computed, wanted)
             if self.hidden_states is None:
-                self.hidden_states = np.empty((self.logits.shape[0], hidden.shape[-1]), np.float32)
+                self.hidden_states = np.empty((self._num_rows, hidden.shape[-1]), np.float32)
             self.hidden_states[wanted.results] = hidden
 
 
@@ -111,7 +119,7 @@ class BoundOutputs:
             assert self._ports.hidden_states is not None
             self._binding.bind_output(self._ports.hidden_states)
         self._session.run(self._binding)
-        if target is not None and target is not results.logits:
+        if target is not None and target is not results.logits and results.want_logits:
             if wanted.whole:
                 results.logits[...] = target
             else:
@@ -138,8 +146,8 @@ class BoundOutputs:
 
     def _bind_logits(self, wanted: WantedRows, results: StepResults) -> Float32Array:
         """Bind the array that the logits of this run are written to."""
-        shape = (wanted.results.size, results.logits.shape[1])
-        self._whole = wanted.whole
+        shape = (wanted.results.size if results.want_logits else 0, results.logits.shape[1])
+        self._whole = wanted.whole and results.want_logits
         # few logits are copied, since binding another array takes longer
         direct = wanted.whole and shape[0] * shape[1] > _COPIED_LOGITS
         return self._bind(results.logits if direct else self._free_array(shape))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from onnxgen.builder.cache_names import HIDDEN_STATES
 from onnxgen.builder.data_file import DataFile
 from onnxgen.builder.emitter.attention import AttentionInputs, attend, declare_past
 from onnxgen.builder.emitter.context import BATCH, SEQUENCE, Emission
@@ -61,6 +62,8 @@ def emit_decoder(
         positions = graph.input("position_ids", ir.DataType.INT64, [BATCH, SEQUENCE])
     shared = AttentionInputs(batch, positions, rope_tables(emission, batch), declare_past(emission))
     x = _layers(emission, embedding.hidden, shared)
+    if options.include_hidden_states:
+        graph.output(x, HIDDEN_STATES)
     logits(emission, x, embedding, tied=tied)
     model = ir.Model(
         graph.finish("decoder"),

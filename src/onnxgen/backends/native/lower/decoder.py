@@ -23,6 +23,8 @@ from onnxgen.errors import CapabilityError
 from onnxgen.graph.ir.schemas import normal_domain
 from onnxgen.graph.loader import LoadedGraph
 
+_MIXING = frozenset((Family.ATTEND, Family.EMBED))
+
 
 def lower_decoder(loaded: LoadedGraph, model: DecoderModel) -> StepPlan:
     """Turn a decoder graph into the plan of a step, one call for each node that computes activations.
@@ -83,11 +85,11 @@ def _plan(lowering: Lowering, graph: ir.Graph, model: DecoderModel) -> StepPlan:
     logits = outputs.get(output_name(model, "logits"))
     if logits is None:
         raise DeclineError(f"there is no output {output_name(model, 'logits')!r}")
+    hidden = outputs.get(output_name(model, "hidden_states"))
+    states = _before_head(lowering, logits) if hidden is None else _wanted(lowering, hidden)
     last = _wanted(lowering, logits)
     if last.width != model.vocab_size:
         raise DeclineError(f"logits are {last.width} wide for a vocabulary of {model.vocab_size}")
-    hidden = outputs.get(output_name(model, "hidden_states"))
-    states = None if hidden is None else _wanted(lowering, hidden)
     return StepPlan(
         calls=tuple(lowering.calls),
         buffers=lowering.buffers,
@@ -102,16 +104,32 @@ def _plan(lowering: Lowering, graph: ir.Graph, model: DecoderModel) -> StepPlan:
 def _wanted(lowering: Lowering, value: ir.Value) -> View:
     """The rows that a step wants of a graph output."""
     found = whole_rows(lowering.meanings.get(value), f"output {value.name!r}")
-    if found.rows is RowKind.WANTED:
-        return found.view
-    name = f"{found.view.buffer}.wanted"
+    return _selected(lowering, found.view, nodes=(str(value.name),))
+
+
+def _selected(lowering: Lowering, found: View, *, nodes: tuple[str, ...]) -> View:
+    """The wanted rows of activations."""
+    if lowering.buffers[found.buffer].rows is RowKind.WANTED:
+        return found
+    name = f"{found.buffer}.wanted"
     if name in lowering.buffers:
-        return View(name, 0, found.view.width)
-    view = lowering.add_buffer(name, RowKind.WANTED, found.view.width)
-    lowering.calls.append(
-        Call(Family.SELECT, RowKind.WANTED, {"x": found.view}, {"y": view}, nodes=(str(value.name),))
-    )
+        return View(name, 0, found.width)
+    view = lowering.add_buffer(name, RowKind.WANTED, found.width)
+    lowering.calls.append(Call(Family.SELECT, RowKind.WANTED, {"x": found}, {"y": view}, nodes=nodes))
     return view
+
+
+def _before_head(lowering: Lowering, logits: ir.Value) -> View | None:
+    """The wanted rows of what the head multiplies; None where the logits come from something else."""
+    writers = {view.buffer: call for call in lowering.calls for view in call.writes.values()}
+    view = whole_rows(lowering.meanings.get(logits), f"output {logits.name!r}").view
+    while (call := writers.get(view.buffer)) is not None and "x" in call.reads:
+        view = call.reads["x"]
+        if call.family is Family.PRODUCT:
+            return _selected(lowering, view, nodes=call.nodes)
+        if call.family in _MIXING:
+            return None
+    return None
 
 
 def _check_present(lowering: Lowering, outputs: dict[str, ir.Value], model: DecoderModel) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 
 LOGITS_ROWS = "onnxgen.logits_rows"  # int64 [1, rows, 2], pairs (batch, seq)
+HEAD_ROWS = "onnxgen.head_rows"  # int64 [1, rows, 2], pairs (0, index in LOGITS_ROWS)
 PAD = "onnxgen.pad"  # int64 [slots, longest, 2], pairs (token, 0)
 UNPAD = "onnxgen.unpad"  # int64 [tokens, 1, 2], pairs (slot, place)
 SEQLENS_K = "onnxgen.seqlens_k"  # int32 [slots], past and new tokens, minus one

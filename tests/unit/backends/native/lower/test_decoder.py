@@ -49,11 +49,10 @@ def test_a_plan_computes_what_the_graph_does(name: str, tmp_path: Path):
     for length in (1, 9, 23):
         tokens = np.random.default_rng(SEED).integers(0, 61, length).tolist()
         assert np.abs(oracle.logits(tokens) - decoder.logits(tokens)).max() < tolerance
-        if style.hidden_states:
-            assert np.abs(oracle.hidden(tokens) - decoder.hidden(tokens)).max() < tolerance
+        assert np.abs(oracle.hidden(tokens) - decoder.hidden(tokens)).max() < tolerance
     assert len(plan.caches) == sizes.layers
     assert plan.buffers[plan.logits.buffer].rows is RowKind.WANTED
-    assert [c.family for c in plan.calls].count(Family.SELECT) == (2 if style.hidden_states else 1)
+    assert [c.family for c in plan.calls].count(Family.SELECT) == (1 if style.pruned_head else 2)
 
 
 @pytest.mark.parametrize("name", ["og-built-llama-fp32", "og-built-llama-int4", "og-built-qwen3-int4-pruned"])

@@ -7,7 +7,9 @@ A row's tokens and what the cache holds of them are two lengths::
     pending                  [ t4 t5 t6 ]    what `Batch.forward` runs, in chunks; then ``logits`` is set
 
 Appending and rewinding change the first only; the second follows when logits are wanted. So a step that
-fails has changed no sequence, and a backend that cannot rewind is handled by setting ``cached`` to 0.
+fails has changed no sequence, and a backend that cannot rewind is handled by setting ``cached`` to 0. Rows that
+become copies of others (`Batch.reorder`) take over the blocks of rows that end; what these lack is copied by the
+next step, before it runs.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from onnxgen.backends.base import Backend, KVCache, SequenceInput, Step, pack_step
+from onnxgen.backends.base import Backend, BlockCopy, KVCache, SequenceInput, Step, pack_step
+from onnxgen.engine.row_copies import CachedRow, common_length, differing_blocks, heirs
 from onnxgen.engine.tokens import TokenBuffer
 from onnxgen.errors import BackendError, ContextLengthError, StateError, TokenIdError
 from onnxgen.foundations.reused_arrays import ReusedArrays
@@ -33,12 +36,16 @@ Float32Array = npt.NDArray[np.float32]
 
 @dataclass(slots=True)
 class _Row:
+    # which part of the cache is its own
+    slot: int
     tokens: TokenBuffer = field(default_factory=TokenBuffer)
     cached: int = 0
     # which side of the rotary switch the cached keys were computed on
     long: bool = False
     # of the token after the last one, or None when they must be computed
     logits: Float32Array | None = None
+    # whether some of what is cached is copied by the next step only
+    awaits_copies: bool = False
 
 
 class Batch:
@@ -65,13 +72,15 @@ class Batch:
     ) -> None:
         assert num_rows > 0 and max_tokens > 0 and chunk_tokens > 0
         self._backend = backend
-        self._rows = [_Row() for _ in range(num_rows)]
+        self._rows = [_Row(slot) for slot in range(num_rows)]
         self._max_tokens = max_tokens
         self._chunk_tokens = chunk_tokens
         self._rope_switch = rope_switch_length
         self._stacked = ReusedArrays()
-        # decode steps by the rows in them; their ids and lengths are of no matter
+        # decode steps by the slots in them; their ids and lengths are of no matter
         self._layouts: dict[tuple[int, ...], Step] = {}
+        # what the next step has to do first
+        self._copies: list[BlockCopy] = []
         self._cache: KVCache | None = None
         self._capacity = 0
         self._closed = False
@@ -151,9 +160,26 @@ class Batch:
         """Replace the logits ``[vocab]`` of the token after a sequence's last one."""
         self._rows[row].logits = logits
 
+    def reorder(self, parents: Sequence[int]) -> None:
+        """Let every sequence become a copy of one of them: tokens, cache and logits.
+
+        Sequences that stay keep their cache. Of the others, only what differs from what a sequence that ends holds in the
+        cache is copied, by the next step; where the backend cannot copy, it is computed again.
+
+        Args:
+            parents: Of each sequence, the one it becomes ``[rows]``.
+        """
+        assert len(parents) == len(self._rows)
+        kept, old = heirs(parents), self._rows
+        free = [row for row, heir in zip(old, kept, strict=True) if heir is None]
+        self._rows = [
+            old[parent] if kept[parent] == i else self._copy(old[parent], free)
+            for i, parent in enumerate(parents)
+        ]
+
     @contextlib.contextmanager
     def transaction(self) -> Generator[None]:
-        """Take back what the block appended to the sequences when it raises. It must not rewind them."""
+        """Take back what the block appended to the sequences when it raises. It must not rewind or reorder them."""
         saved = [(len(r.tokens), r.cached, r.logits) for r in self._rows]
         try:
             yield
@@ -202,6 +228,29 @@ class Batch:
             self._cache.close()
             self._cache = None
 
+    def _copy(self, source: _Row, free: list[_Row]) -> _Row:
+        """A copy of a row in the slot of one of those that are ``free``: the one that needs the fewest copies."""
+        if self._cache is None:
+            return _Row(free.pop(0).slot, source.tokens.copy(), logits=source.logits)
+        wanted = self._cached_row(source)
+        held = [self._cached_row(row) for row in free]
+        at = max(range(len(free)), key=lambda i: (common_length(wanted, held[i]), -i))
+        replaced = free.pop(at)
+        row = _Row(replaced.slot, source.tokens.copy(), source.cached, source.long, source.logits)
+        can = self._backend.capabilities
+        copies = differing_blocks(
+            wanted, held[at], block_size=self._cache.geometry.block_size, rewind=can.rewind
+        )
+        if copies and not can.copy_blocks:
+            row.cached = 0
+        else:
+            self._copies += copies
+            row.awaits_copies = replaced.awaits_copies or bool(copies)
+        return row
+
+    def _cached_row(self, row: _Row) -> CachedRow:
+        return CachedRow(row.tokens.view()[: row.cached], row.long, self._blocks(row.slot))
+
     def _forget(self, row: _Row, cached: int) -> None:
         """Let the cache hold at most ``cached`` tokens of a row."""
         if row.cached > cached:
@@ -229,7 +278,7 @@ class Batch:
         room = self._chunk_tokens
         parts: list[tuple[_Row, int]] = []
         inputs: list[SequenceInput] = []
-        for i, row in together:
+        for _, row in together:
             left = len(row.tokens) - row.cached
             if left > 1 and room <= 0:
                 break
@@ -240,12 +289,12 @@ class Batch:
                 SequenceInput(
                     token_ids=row.tokens.view()[row.cached : row.cached + count],
                     context_len=row.cached,
-                    blocks=self._blocks(i),
+                    blocks=self._blocks(row.slot),
                     logits="last" if count == left else "none",
                 )
             )
         assert self._cache is not None
-        logits = iter(self._backend.execute(pack_step(inputs), self._cache).logits)
+        logits = iter(self._execute(pack_step(inputs, copies=self._copies)))
         for row, count in parts:
             row.cached += count
             if row.cached == len(row.tokens):
@@ -258,24 +307,44 @@ class Batch:
         caches empty and costs several times as much as in a loop.
         """
         assert self._cache is not None
-        rows = tuple(i for i, _ in pending)
-        layout = self._layouts.get(rows)
+        # by slot, so that reordered rows make no new layouts
+        rows = sorted((row for _, row in pending), key=lambda row: row.slot)
+        slots = tuple([row.slot for row in rows])
+        layout = self._layouts.get(slots)
         if layout is None:
-            parts = [SequenceInput([0], context_len=0, blocks=self._blocks(i)) for i in rows]
-            layout = self._layouts[rows] = pack_step(parts)
-        positions = np.array([r.cached for _, r in pending], np.int64)
+            parts = [SequenceInput([0], context_len=0, blocks=self._blocks(slot)) for slot in slots]
+            layout = self._layouts[slots] = pack_step(parts)
+        positions = np.array([row.cached for row in rows], np.int64)
         step = Step(
-            token_ids=np.array([r.tokens.last for _, r in pending], np.int64),
+            token_ids=np.array([row.tokens.last for row in rows], np.int64),
             positions=positions,
             cu_seqlens=layout.cu_seqlens,
             context_lens=positions.astype(np.int32),
             block_table=layout.block_table,
             logits_rows=layout.logits_rows,
+            copies=tuple(self._copies),
         )
-        logits = self._backend.execute(step, self._cache).logits
-        for at, (_, row) in enumerate(pending):
+        logits = self._execute(step)
+        for at, row in enumerate(rows):
             row.cached += 1
             row.logits = logits[at]
+
+    def _execute(self, step: Step) -> Float32Array:
+        assert self._cache is not None
+        if not self._copies:
+            return self._backend.execute(step, self._cache).logits
+        waiting = [row for row in self._rows if row.awaits_copies]
+        try:
+            return self._backend.execute(step, self._cache).logits
+        except BaseException:
+            # whether the copies were done is not known, nor whether what they read is still there
+            for row in waiting:
+                row.cached = 0
+            raise
+        finally:
+            self._copies.clear()
+            for row in waiting:
+                row.awaits_copies = False
 
     def _chunk(self, row: _Row, left: int, room: int) -> int:
         """How many of a row's ``left`` tokens the next step runs."""
@@ -286,12 +355,12 @@ class Batch:
             count = max(count, min(left, self._rope_switch + 1 - row.cached))
         return count
 
-    def _blocks(self, row: int) -> Sequence[int]:
+    def _blocks(self, slot: int) -> Sequence[int]:
         assert self._cache is not None
         each = self._cache.geometry.num_blocks // len(self._rows)
         if not self._backend.capabilities.paged:
-            return (row,)
-        return range(row * each, (row + 1) * each)
+            return (slot,)
+        return range(slot * each, (slot + 1) * each)
 
     def _reserve(self, num_tokens: int) -> None:
         """Have a cache that holds ``num_tokens`` tokens of every row.
@@ -305,8 +374,9 @@ class Batch:
             self._cache.close()
             self._cache, self._capacity = None, 0
             self._layouts.clear()
+            self._copies.clear()
             for row in self._rows:
-                row.cached = 0
+                row.cached, row.awaits_copies = 0, False
         capacity = self._max_tokens
         while True:
             try:

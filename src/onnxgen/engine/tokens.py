@@ -54,6 +54,12 @@ class TokenBuffer:
         self._data[self._length] = token
         self._length += 1
 
+    def copy(self) -> TokenBuffer:
+        """Another buffer with the same ids."""
+        other = TokenBuffer()
+        other.extend(self.view())
+        return other
+
     def truncate(self, length: int) -> None:
         """Keep the first ``length`` ids."""
         assert 0 <= length <= self._length

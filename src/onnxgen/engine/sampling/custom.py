@@ -1,15 +1,15 @@
-"""What a request may bring of its own to choose its tokens: protocols only."""
+"""A sequence whose next token is to be chosen, and what it may bring of its own to choose it: protocols only."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from onnxgen.engine.sampling.sampled_row import SampledRow
+from onnxgen.engine.sampling.options import SamplingOptions
+from onnxgen.engine.sampling.state import RowState
 
 TokenArray = npt.NDArray[np.integer[Any]]
 Row = npt.NDArray[np.float32]
@@ -29,6 +29,7 @@ class LogitsProcessor(Protocol):
         ...
 
 
+@runtime_checkable
 class BatchLogitsProcessor(Protocol):
     """A `LogitsProcessor` for several sequences at once: those of a step that have the same object, at the same place."""
 
@@ -58,4 +59,43 @@ class Sampler(Protocol):
                 to change.
             rows: Whose they are ``[rows]``.
         """
+        ...
+
+
+class SampledRow(Protocol):
+    """A sequence whose next token is to be chosen."""
+
+    @property
+    def options(self) -> SamplingOptions:
+        """How the token is chosen; has a seed."""
+        ...
+
+    @property
+    def processors(self) -> Sequence[LogitsProcessor | BatchLogitsProcessor]:
+        """Called in order; usually none."""
+        ...
+
+    @property
+    def sampler(self) -> Sampler | None:
+        """Chooses in place of ours; usually None."""
+        ...
+
+    @property
+    def num_tokens(self) -> int:
+        """Length of the sequence, prompt included."""
+        ...
+
+    @property
+    def num_new_tokens(self) -> int:
+        """How many of them were generated."""
+        ...
+
+    @property
+    def history(self) -> TokenArray:
+        """Token ids ``[num_tokens]``; only asked for when an option or a processor looks at them."""
+        ...
+
+    @property
+    def row_state(self) -> RowState:
+        """What choosing its tokens has to remember."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal
 
 from onnxgen.engine.sampling.checks import check_integer, check_number, check_repetition_penalty
 from onnxgen.engine.sampling.draw import fresh_seed
@@ -79,7 +79,7 @@ class SamplingOptions:
     top_a: float = 0.0
     xtc_probability: float = 0.0
     xtc_threshold: float = 0.1
-    mirostat: int = 0
+    mirostat: Literal[0, 1, 2] = 0
     mirostat_tau: float = 5.0
     mirostat_eta: float = 0.1
     repetition_penalty: float = 1.0

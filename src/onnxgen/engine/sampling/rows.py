@@ -1,26 +1,52 @@
-"""`RowSampler`: rows of logits in, a token or an error for each, whoever is in the step."""
+"""`RowSampler`: rows of logits in, a token or an error for each, whoever is in the step.
+
+What a row goes through::
+
+    before     bias, penalties                                 changes
+    custom     a request's own processors                      custom_rows
+    after      bans, then a forced token                       changes
+    choose     the best, a drawn one, or a request's sampler   graph.cpu.draws, custom_rows
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from onnxgen.engine.sampling.custom import BatchLogitsProcessor, LogitsProcessor, Row, TokenArray
-from onnxgen.engine.sampling.processors import (
-    ban_eos,
-    ban_repeated_ngrams,
-    penalize_answer,
-    penalize_repetition,
-)
-from onnxgen.engine.sampling.sampled_row import SampledRow
-from onnxgen.errors import BackendError, LogitsProcessorError, OnnxgenError
+from onnxgen.engine.sampling.changes import Changes, build_changes
+from onnxgen.engine.sampling.custom import Row, SampledRow
+from onnxgen.engine.sampling.custom_rows import choose_by_samplers, run_processors
+from onnxgen.engine.sampling.edits import FORBIDDEN, apply
+from onnxgen.engine.sampling.no_choice import no_choice
+from onnxgen.engine.sampling.options import SamplingOptions
+from onnxgen.engine.sampling.row_draws import draw_of, note_surprise
+from onnxgen.engine.sampling.row_work import RowWork
+from onnxgen.engine.sampling.state import RowState
+from onnxgen.errors import OnnxgenError, TokenIdError
 from onnxgen.foundations.reused_arrays import ReusedArrays
-from onnxgen.graph.cpu.draws import Draw, draw_tokens, prepare_draws
+from onnxgen.graph.cpu.draws import Draw, draw_with_surprises, prepare_draws
+from onnxgen.graph.cpu.suffixes import prepare_suffixes
 
-_KEPT_ROWS = 64
-"""Rows with changes whose memory is used again."""
+_KEPT_ROWS, _KEPT_STACKS = 64, 4
+"""Copies of rows, and of several rows at once, whose memory is used again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What a token was drawn from.
+
+    Attributes:
+        row: Logits of all tokens after all changes, float32 ``[tokens]``, to be read only: a row of the model's
+            logits where nothing changed it.
+        draw: How the token was drawn. Of a row that a request's own sampler chose from: from all, as they are.
+    """
+
+    row: Row
+    draw: Draw
 
 
 class RowSampler:
@@ -39,107 +65,149 @@ class RowSampler:
         self, *, eos_ids: Sequence[int], num_tokens: int | None = None, unused_ids: Sequence[int] = ()
     ) -> None:
         prepare_draws()
-        self._num_tokens = num_tokens
-        self._unused_ids = np.array(sorted(unused_ids), np.int64)
+        prepare_suffixes()
         self._eos_ids = tuple(eos_ids)
-        self._changed = ReusedArrays(keep=_KEPT_ROWS)
+        self._num_tokens = num_tokens
+        self._unused_ids = tuple(unused_ids)
+        self._built: WeakKeyDictionary[RowState, tuple[SamplingOptions, Changes]] = WeakKeyDictionary()
+        self._copies = ReusedArrays(keep=_KEPT_ROWS)
+        self._stacks = ReusedArrays(keep=_KEPT_STACKS)
 
     def choose(self, logits: npt.NDArray[np.float32], rows: Sequence[SampledRow]) -> list[int | OnnxgenError]:
         """The next token of each sequence, or why it has none.
 
         Args:
-            logits: float32 ``[rows, vocab]``; not changed.
+            logits: float32 ``[rows, vocab]``; as they were, when this returns. Where they may be written, single
+                logits have other values in between.
             rows: Whose they are ``[rows]``.
 
         Returns:
-            In place of a token `LogitsProcessorError` where a processor failed, and `BackendError` where the
-            row has no finite maximum (a NaN came out of the model).
+            In place of a token `LogitsProcessorError` where a request's own processor or sampler failed,
+            `TokenIdError` where options hold an id that is no token, `OptionError` where they left no token to
+            choose, and `BackendError` where the row has no finite maximum (a NaN came out of the model).
         """
-        chosen: list[int | OnnxgenError] = [0] * len(rows)
-        processed: list[Row] = []
-        places: list[int] = []
-        for place, (own, row) in enumerate(zip(logits, rows, strict=True)):
-            try:
-                processed.append(self._process(own, row))
-            except LogitsProcessorError as error:
-                chosen[place] = error
-            else:
-                places.append(place)
-        tokens = draw_tokens(processed, [_draw_of(rows[place]) for place in places])
-        for place, own, token in zip(places, processed, tokens, strict=True):
-            chosen[place] = token if token >= 0 else _no_choice(own, rows[place])
-        return chosen
+        return self.choose_and_keep(logits, rows, keep=())[0]
 
-    def _process(self, logits: Row, row: SampledRow) -> Row:
-        """The logits with all changes made; themselves if there are none."""
-        options = row.options
-        early = row.num_tokens < options.min_length
-        looks_back = (
-            options.repetition_penalty != 1
-            or options.presence_penalty
-            or options.frequency_penalty
-            or options.no_repeat_ngram_size
+    def choose_and_keep(
+        self, logits: npt.NDArray[np.float32], rows: Sequence[SampledRow], *, keep: Collection[int]
+    ) -> tuple[list[int | OnnxgenError], dict[int, Drawn]]:
+        """As `choose`, and what the tokens of some rows were drawn from.
+
+        Args:
+            logits: As in `choose`.
+            rows: As in `choose`.
+            keep: Which rows.
+
+        Returns:
+            What `choose` returns, and by row what was asked for; without rows that got no token.
+        """
+        works = [RowWork(sequence, own) for own, sequence in zip(logits, rows, strict=True)]
+        num_tokens = self._tokens_of(logits)
+        try:
+            self._process(works, copy=keep)
+            self._draw(works, num_tokens)
+            kept = {at: Drawn(works[at].row[:num_tokens], works[at].draw or _OF_ALL) for at in keep}
+        finally:
+            for work in works:
+                work.take_back()
+        chosen = [
+            no_choice(own[:num_tokens], work.row[:num_tokens], work.sequence)
+            if work.outcome is None
+            else work.outcome
+            for work, own in zip(works, logits, strict=True)
+        ]
+        return chosen, {at: drawn for at, drawn in kept.items() if isinstance(chosen[at], int)}
+
+    def process(
+        self, logits: npt.NDArray[np.float32], rows: Sequence[SampledRow]
+    ) -> list[Row | OnnxgenError]:
+        """The logits of all tokens after all changes, for callers that choose by themselves.
+
+        Returns:
+            For each row float32 ``[tokens]``, the caller's to read, or an error as in `choose`.
+        """
+        works = [RowWork(sequence, own) for own, sequence in zip(logits, rows, strict=True)]
+        self._process(works, copy=range(len(works)))
+        num_tokens = self._tokens_of(logits)
+        return [
+            work.outcome if isinstance(work.outcome, OnnxgenError) else work.row[:num_tokens]
+            for work in works
+        ]
+
+    def _tokens_of(self, logits: npt.NDArray[np.float32]) -> int:
+        width = logits.shape[1]
+        return width if self._num_tokens is None else min(self._num_tokens, width)
+
+    def _process(self, works: Sequence[RowWork], *, copy: Collection[int]) -> None:
+        """Make all changes; the rows in ``copy`` stay what they become."""
+        changed: list[tuple[RowWork, Changes]] = []
+        with np.errstate(over="ignore", invalid="ignore"):  # `no_choice` tells of it where it matters
+            for at, work in enumerate(works):
+                try:
+                    changes = self._changes(work)
+                except TokenIdError as error:
+                    work.outcome = error
+                    continue
+                if changes.is_none and not work.sequence.processors:
+                    continue
+                work.forced = changes.forced.get(work.sequence.num_new_tokens)
+                custom = bool(work.sequence.processors)
+                if custom or at in copy or work.forced is not None or not work.row.flags.writeable:
+                    self._copy(work)
+                apply(changes.before, work.row, work.sequence, undo=work.undo)
+                changed.append((work, changes))
+            run_processors([work for work, _ in changed if work.sequence.processors], self._stacks)
+            for work, changes in changed:
+                if work.outcome is None:
+                    apply(changes.after, work.row, work.sequence, undo=work.undo)
+                    if work.forced is not None:
+                        work.row.fill(FORBIDDEN)
+                        work.row[work.forced] = 0
+
+    def _changes(self, work: RowWork) -> Changes:
+        """What a sequence's options do to its logits: worked out when it is first seen."""
+        sequence, vocab_size = work.sequence, len(work.row)
+        options = sequence.options
+        built = self._built.get(sequence.row_state)
+        if built is not None and built[0] is options:
+            return built[1]
+        options.check_ids(min(self._num_tokens or vocab_size, vocab_size))
+        changes = build_changes(
+            options,
+            vocab_size=vocab_size,
+            eos_ids=[token for token in self._eos_ids if token < vocab_size],
+            unused_ids=self._unused_ids,
         )
-        if not (early or looks_back or row.processors):
-            return logits
-        changed = self._changed.take(logits.shape)
-        changed[...] = logits
-        if options.repetition_penalty != 1:
-            penalize_repetition(changed, row.history, options.repetition_penalty)
-        if options.presence_penalty or options.frequency_penalty:
-            penalize_answer(
-                changed,
-                row.history[row.num_tokens - row.num_new_tokens :],
-                presence=options.presence_penalty,
-                frequency=options.frequency_penalty,
-            )
-        for processor in row.processors:
-            _call(processor, row.history, changed)
-        # bans last, so that nothing lifts a banned token again
-        if early:
-            ban_eos(changed, self._eos_ids)
-        if options.no_repeat_ngram_size:
-            ban_repeated_ngrams(changed, row.history, options.no_repeat_ngram_size)
-        return changed
+        self._built[sequence.row_state] = options, changes
+        return changes
 
+    def _copy(self, work: RowWork) -> None:
+        copy = self._copies.take(work.row.shape)
+        copy[...] = work.row
+        work.row, work.undo = copy, None
 
-def _call(processor: LogitsProcessor | BatchLogitsProcessor, history: TokenArray, logits: Row) -> None:
-    history = history.view()
-    history.flags.writeable = False
-    try:
-        returned: object = (
-            processor(history, logits)
-            if callable(processor)
-            else processor.process_rows([history], logits[None])
+    def _draw(self, works: Sequence[RowWork], num_tokens: int) -> None:
+        """Choose a token of each row that has a finite maximum."""
+        drawn: list[RowWork] = []
+        chosen: list[RowWork] = []
+        for work in works:
+            if work.outcome is not None:
+                continue
+            if work.sequence.sampler is None:
+                work.draw = draw_of(work.sequence) if work.forced is None else Draw()
+                drawn.append(work)
+            elif np.isfinite(work.row[:num_tokens].max()):
+                chosen.append(work)
+        tokens, surprises = draw_with_surprises(
+            [work.row[:num_tokens] for work in drawn], [work.draw for work in drawn if work.draw]
         )
-    except Exception as cause:
-        raise LogitsProcessorError(
-            f"logits processor {processor!r} raised {type(cause).__name__} after {len(history)} tokens: {cause}"
-        ) from cause
-    if returned is not None:
-        raise LogitsProcessorError(
-            f"logits processor {processor!r} returned {type(returned).__name__}; it must change the row that it is "
-            "given in place and return None"
-        )
+        for work, token, surprise in zip(drawn, tokens, surprises, strict=True):
+            if token >= 0:
+                work.outcome = token
+                if surprise is not None:
+                    note_surprise(work.sequence, surprise)
+        if chosen:
+            choose_by_samplers(chosen, self._stacks, num_tokens=num_tokens)
 
 
-def _draw_of(row: SampledRow) -> Draw:
-    options = row.options
-    assert options.seed is not None
-    return Draw(
-        options.temperature, options.top_k, options.top_p, options.seed, options.stream, row.num_tokens
-    )
-
-
-def _no_choice(logits: Row, row: SampledRow) -> OnnxgenError:
-    token = int(logits.argmax())  # the first maximum, or the first NaN
-    best = logits[token]
-    if row.processors:
-        return LogitsProcessorError(
-            f"the best logit is {best} (token {token}) after {row.num_tokens} tokens; a logits processor left no "
-            f"token to choose, or the model is numerically broken on this backend: {list(row.processors)!r:.200}"
-        )
-    return BackendError(
-        f"the model returned {best} as the best logit (token {token}) after {row.num_tokens} tokens; "
-        "it is numerically broken on this backend"
-    )
+_OF_ALL = Draw(temperature=1.0)

@@ -10,7 +10,7 @@ class RowState:
     gone further.
     """
 
-    __slots__ = ("_surprises",)
+    __slots__ = ("__weakref__", "_surprises")
 
     def __init__(self) -> None:
         self._surprises: list[tuple[int, float]] = []  # (length of the sequence, mu), by rising length

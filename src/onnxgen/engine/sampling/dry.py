@@ -1,0 +1,74 @@
+"""DRY: tokens that would lengthen a repetition are the less likely the longer it is."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from onnxgen.engine.sampling.custom import Row, TokenArray
+from onnxgen.engine.sampling.edits import BANNED, Edit
+from onnxgen.graph.cpu.suffixes import common_suffixes
+
+_LARGEST_EXPONENT = math.log(np.finfo(np.float32).max)
+
+
+def penalize_lengthening(
+    row: Row,
+    history: TokenArray,
+    is_breaker: npt.NDArray[np.bool_],
+    *,
+    multiplier: float,
+    base: float,
+    allowed_length: int,
+) -> Edit | None:
+    """Penalize tokens that have followed an earlier occurrence of the sequence's end.
+
+    Where the last ``length`` tokens have occurred before, what followed them loses
+    ``multiplier * base ** (length - allowed_length)``, if ``length`` is at least ``allowed_length``; of several
+    occurrences the longest counts. As text-generation-webui defines it
+    (https://github.com/oobabooga/text-generation-webui/pull/5677), without its limit of 50 tokens, and as llama.cpp does
+    for breakers of one token.
+
+    Args:
+        row: Logits, float32 ``[vocab]``.
+        history: Token ids, the latest last.
+        is_breaker: ``[vocab]``: tokens that end a repetition and are never penalized.
+        multiplier: Above 0.
+        base: At least 1.
+        allowed_length: At least 1.
+    """
+    if len(history) <= allowed_length:
+        return None
+    reach = _since_breaker(is_breaker, history)
+    if reach < allowed_length:
+        return None
+    lengths = np.minimum(common_suffixes(history)[:-1], reach)
+    followed = np.flatnonzero(lengths >= allowed_length)
+    tokens, lengths = history[1:][followed], lengths[followed]
+    kept = ~is_breaker[tokens]
+    tokens, lengths = tokens[kept], lengths[kept]
+    if not len(tokens):
+        return None
+    order = np.argsort(lengths, kind="stable")  # the last value of a token counts: that of its longest
+    tokens = tokens[order]
+    penalties = _penalties(lengths[order] - allowed_length, multiplier, base)
+    return Edit(tokens, _lowered(row[tokens], penalties))
+
+
+def _since_breaker(is_breaker: npt.NDArray[np.bool_], history: TokenArray) -> int:
+    """How many tokens stand after the last breaker."""
+    places = np.flatnonzero(is_breaker[history])
+    return len(history) - 1 - int(places[-1]) if len(places) else len(history)
+
+
+def _penalties(exponents: npt.NDArray[np.int64], multiplier: float, base: float) -> npt.NDArray[np.float64]:
+    largest = (_LARGEST_EXPONENT - math.log(multiplier)) / math.log(base) if base > 1 else math.inf
+    return multiplier * np.power(base, np.minimum(exponents, largest))
+
+
+def _lowered(values: npt.NDArray[np.float32], penalties: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    # no penalty makes a token worse than a banned one, and a forbidden one stays forbidden
+    lowered = np.maximum(values - penalties, BANNED).astype(np.float32)
+    return np.minimum(values, lowered)

@@ -1,0 +1,37 @@
+"""Why a row has no token: the model's logits were broken, or what was done to them left nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnxgen.engine.sampling.custom import Row, SampledRow
+from onnxgen.errors import BackendError, LogitsProcessorError, OnnxgenError, OptionError
+
+
+def no_choice(model_row: Row, row: Row, sequence: SampledRow) -> OnnxgenError:
+    """The error of a row without a finite maximum.
+
+    Args:
+        model_row: The model's logits of all tokens, float32 ``[tokens]``.
+        row: The same after all changes.
+        sequence: Whose they are.
+    """
+    if not np.isfinite(model_row.max()):
+        return BackendError(
+            f"the model returned {_best(model_row)} after {sequence.num_tokens} tokens; "
+            "it is numerically broken on this backend"
+        )
+    found = f"{_best(row)} after {sequence.num_tokens} tokens"
+    if sequence.processors:
+        return LogitsProcessorError(
+            f"{found}; a logits processor left no token to choose, or wrote NaN or infinity: "
+            f"{list(sequence.processors)!r:.200}"
+        )
+    return OptionError(
+        f"{found}, where the model's own logits were fine: logit_bias forbids every token, or a penalty is too large"
+    )
+
+
+def _best(row: Row) -> str:
+    token = int(row.argmax())  # the first maximum, or the first NaN
+    return f"{row[token]} as the best logit (token {token})"

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from onnxgen.engine.config import EngineConfig
     from onnxgen.facade.async_llm import AsyncLLM
     from onnxgen.facade.config import Config
+    from onnxgen.facade.embedder import Embedder, Embeddings
     from onnxgen.facade.engine import Engine, EngineCapabilities, RequestOptions
     from onnxgen.facade.engine_buffer import EngineEventBuffer
     from onnxgen.facade.engine_codes import (
@@ -68,6 +69,8 @@ __all__ = [
     "Chunk",
     "Completion",
     "Config",
+    "Embedder",
+    "Embeddings",
     "Engine",
     "EngineCapabilities",
     "EngineConfig",
@@ -132,6 +135,7 @@ __getattr__ = lazy_names(
             "register_execution_provider_library",
             "set_log_options",
         ),
+        "facade.embedder": ("Embedder", "Embeddings"),
         "facade.engine": ("Engine", "EngineCapabilities", "RequestOptions"),
         "facade.engine_buffer": ("EngineEventBuffer",),
         "facade.engine_codes": ("EngineErrorCode", "EngineEventFlags", "FinishReason", "TurnUsage"),

@@ -259,7 +259,7 @@ class FakeBackend:
             i = int(np.searchsorted(step.cu_seqlens, row, side="right")) - 1
             prefix = sequences[i][: int(step.context_lens[i]) + row - int(step.cu_seqlens[i]) + 1]
             logits[out] = self._logits_after(prefix)
-            hidden[out] = _noise(prefix, self._hidden_size or 0, salt=1)
+            hidden[out] = self.hidden_after(prefix)
         return StepOutput(
             logits if step.want_logits else logits[:0], hidden if step.want_hidden_states else None
         )
@@ -270,6 +270,10 @@ class FakeBackend:
         """The logits after a whole sequence, float32 ``[vocab]``, under an adapter or none: the oracle for tests."""
         mark = 0 if adapter is None else self._adapters.bound(adapter)
         return self._logits_after(np.asarray(sequence, np.int64) + mark)
+
+    def hidden_after(self, sequence: Sequence[int] | npt.NDArray[np.integer[Any]]) -> Float32Array:
+        """The last hidden state after a whole sequence, float32 ``[hidden]``: the oracle for tests."""
+        return _noise(np.asarray(sequence, np.int64), self._hidden_size or 0, salt=1)
 
     def _logits_after(self, sequence: Int64Array) -> Float32Array:
         ids = tuple(int(t) for t in sequence)

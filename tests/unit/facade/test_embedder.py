@@ -1,0 +1,179 @@
+"""`Embedder` over tiny encoders and a scripted decoder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import tiny_tokenizer
+from onnxgen import Embedder
+from onnxgen.errors import (
+    CapabilityError,
+    ConfigError,
+    ContextLengthError,
+    ModelFileError,
+    OptionError,
+    StateError,
+)
+from onnxgen.foundations.runtime_config import RuntimeConfig
+from tiny_model_folder import CONTEXT, fake_backend, write_model_folder
+
+DIM = 6
+TABLE = np.random.default_rng(1).standard_normal((tiny_tokenizer.VOCAB_SIZE, DIM)).astype(np.float32)
+TEXTS = ["hello there", "x", "some longer text than the others, with more tokens in it"]
+
+
+def write_encoder(folder: Path, *, pooled: bool = False, extra: str | None = None, where: str = "") -> Path:
+    """An encoder whose states are rows of a table: ``[batch, seq, dim]``, or the first token's ``[batch, dim]``."""
+    (folder / where).mkdir(parents=True, exist_ok=True)
+    tiny_tokenizer.write_tokenizer(folder)
+    value = helper.make_tensor_value_info
+    inputs = [value(name, TensorProto.INT64, ["b", "s"]) for name in ("input_ids", "attention_mask")]
+    if extra is not None:
+        inputs.append(value(extra, TensorProto.INT64, ["b", "s"]))
+    nodes = [helper.make_node("Gather", ["table", "input_ids"], ["last_hidden_state"], axis=0)]
+    output = value("last_hidden_state", TensorProto.FLOAT, ["b", "s", DIM])
+    if pooled:
+        nodes.append(
+            helper.make_node("Gather", ["last_hidden_state", "zero"], ["sentence_embedding"], axis=1)
+        )
+        output = value("sentence_embedding", TensorProto.FLOAT, ["b", DIM])
+    weights = [
+        numpy_helper.from_array(TABLE, "table"),
+        numpy_helper.from_array(np.array(0, np.int64), "zero"),
+    ]
+    graph = helper.make_graph(nodes, "encoder", inputs, [output], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    onnx.save(model, folder / where / "model.onnx")
+    return folder
+
+
+def ids_of(embedder: Embedder, text: str) -> list[int]:
+    return embedder._source.tokenizer.encode(text, add_special_tokens=True)
+
+
+def open_encoder(folder: Path, **options: Any) -> Embedder:
+    return Embedder(folder, config=RuntimeConfig(cache_dir=folder / "cache"), **options)
+
+
+@pytest.mark.parametrize("pooling", ["auto", "mean", "last", "cls"])
+def test_states_are_pooled_over_the_tokens_alone(tmp_path: Path, pooling: str) -> None:
+    embedder = open_encoder(write_encoder(tmp_path), pooling=pooling, normalize=False)
+    found = embedder.embed(TEXTS)
+    for row, text in zip(found, TEXTS, strict=True):
+        states = TABLE[ids_of(embedder, text)]
+        want = {"last": states[-1], "cls": states[0]}.get(pooling, states.mean(axis=0))
+        assert np.allclose(row, want, atol=1e-6)
+    assert found.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
+        ({"pooling_mode_lasttoken": True}, "last"),
+        ({"word_embedding_dimension": 6}, "mean"),
+        (None, "mean"),
+    ],
+)
+def test_the_folder_says_how_to_pool(tmp_path: Path, config: dict[str, Any] | None, expected: str) -> None:
+    write_encoder(tmp_path, where="onnx")
+    modules = [{"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}]
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    if config is not None:
+        (tmp_path / "1_Pooling").mkdir()
+        (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(config))
+    assert open_encoder(tmp_path).pooling == expected
+    assert open_encoder(tmp_path, pooling="last").pooling == "last"
+
+
+def test_a_pooling_that_there_is_not_is_refused(tmp_path: Path) -> None:
+    write_encoder(tmp_path)
+    with pytest.raises(OptionError, match=r"pooling is 'meen'.*did you mean"):
+        open_encoder(tmp_path, pooling="meen")
+    (tmp_path / "modules.json").write_text('[{"type": "x.Pooling", "path": ""}]')
+    (tmp_path / "config.json").write_text('{"pooling_mode_max_tokens": true}')
+    with pytest.raises(ModelFileError, match="pooling_mode_max_tokens"):
+        open_encoder(tmp_path)
+
+
+def test_a_graph_that_pools_is_taken_as_it_is(tmp_path: Path) -> None:
+    embedder = open_encoder(write_encoder(tmp_path, pooled=True), normalize=False)
+    assert embedder.pooling is None
+    want = [TABLE[ids_of(embedder, text)[0]] for text in TEXTS]
+    assert np.array_equal(embedder.embed(TEXTS), want)
+    with pytest.raises(OptionError, match="pools by itself"):
+        open_encoder(tmp_path, pooling="mean")
+
+
+def test_vectors_have_length_one_and_are_cut_to_dimensions(tmp_path: Path) -> None:
+    embedder = open_encoder(write_encoder(tmp_path))
+    whole, cut = embedder.embed(TEXTS), embedder.embed(TEXTS, dimensions=4)
+    assert np.allclose(np.linalg.norm(whole, axis=1), 1, atol=1e-6)
+    assert cut.shape == (3, 4)
+    assert np.allclose(cut, whole[:, :4] / np.linalg.norm(whole[:, :4], axis=1, keepdims=True), atol=1e-6)
+    for wrong in (0, 7):
+        with pytest.raises(OptionError, match=f"dimensions is {wrong}; this model's vectors have 6"):
+            embedder.embed("x", dimensions=wrong)
+
+
+def test_what_is_too_long_is_an_error_or_cut_when_asked(tmp_path: Path) -> None:
+    embedder = open_encoder(write_encoder(tmp_path), max_length=5, normalize=False)
+    with pytest.raises(ContextLengthError, match=r"text 0 has 6 tokens, 5 fit"):
+        embedder.embed(TEXTS, truncate=False)
+    found = embedder.embed_counted(TEXTS, truncate=True)
+    assert found.truncated == (True, False, True)
+    assert found.num_tokens[2] == 5
+    kept = ids_of(embedder, TEXTS[2])[:5]
+    assert np.allclose(found.vectors[2], TABLE[kept].mean(axis=0), atol=1e-6)
+    assert found.total_tokens == sum(found.num_tokens)
+
+
+def test_wrong_calls_say_what_is_wrong(tmp_path: Path) -> None:
+    embedder = open_encoder(write_encoder(tmp_path))
+    with pytest.raises(OptionError, match="no texts"):
+        embedder.embed([])
+    with pytest.raises(OptionError, match="text 1 has no tokens"):
+        embedder.embed(["x", ""])
+    with pytest.raises(OptionError, match="at least 1"):
+        open_encoder(tmp_path, batch_tokens=0)
+    embedder.close()
+    embedder.close()
+    with pytest.raises(StateError, match="closed"):
+        embedder.embed("x")
+    with pytest.raises(ConfigError, match="'ort'"):
+        Embedder(tmp_path, config=RuntimeConfig(backend="ort"))
+    write_encoder(tmp_path, extra="pixel_values")
+    with pytest.raises(CapabilityError, match="pixel_values"):
+        open_encoder(tmp_path)
+
+
+@pytest.mark.parametrize("block_size", [None, 4])
+@pytest.mark.parametrize("pooling", ["auto", "mean", "cls"])
+def test_a_decoder_gives_its_hidden_states(tmp_path: Path, pooling: Any, block_size: int | None) -> None:
+    folder = write_model_folder(tmp_path / "model")
+    backend = fake_backend(hidden_size=5, block_size=block_size)
+    embedder = Embedder(
+        folder, pooling=pooling, normalize=False, backend=backend, batch_tokens=40, config=RuntimeConfig()
+    )
+    assert embedder.max_length == CONTEXT
+    found = embedder.embed_counted(TEXTS)
+    for row, text, count in zip(found.vectors, TEXTS, found.num_tokens, strict=True):
+        ids = ids_of(embedder, text)
+        states = np.stack([backend.hidden_after(ids[: i + 1]) for i in range(len(ids))])
+        want = {"mean": states.mean(axis=0), "cls": states[0]}.get(pooling, states[-1])
+        assert np.allclose(row, want, atol=1e-6)
+        assert count == len(ids)
+    assert not any(step.want_logits for step in backend.steps)
+
+
+def test_a_decoder_without_hidden_states_is_refused(tmp_path: Path) -> None:
+    folder = write_model_folder(tmp_path / "model")
+    with pytest.raises(CapabilityError, match="gives no hidden states"):
+        Embedder(folder, backend=fake_backend(), config=RuntimeConfig())

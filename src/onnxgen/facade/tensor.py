@@ -69,7 +69,7 @@ class NamedTensors(MutableMapping[str, Tensor]):
         del self._tensors[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._tensors)
+        return iter([*self._tensors])  # tensors may be deleted on the way
 
     def __len__(self) -> int:
         return len(self._tensors)

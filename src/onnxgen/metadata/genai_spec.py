@@ -64,7 +64,7 @@ def spec_from_genai_config(folder: Path, path: Path, *, overlays: Sequence[str])
             ),
             inputs=names_by_role(decoder.inputs),
             outputs=names_by_role(decoder.outputs),
-            num_layers=_needed(decoder.num_hidden_layers, "model.decoder.num_hidden_layers", path),
+            num_layers=_stated(decoder.num_hidden_layers, "num_hidden_layers", read.document, path),
             vocab_size=vocab_size,
             context_length=context_length,
             rope_switch_length=rope_switch_length(
@@ -87,6 +87,13 @@ def spec_from_genai_config(folder: Path, path: Path, *, overlays: Sequence[str])
 def _needed(value: T | None, name: str, path: Path) -> T:
     if not value:
         raise MetadataError(f"{path}: {name} is missing; a decoder cannot run without it")
+    return value
+
+
+def _stated(value: int, key: str, document: Mapping[str, Any], path: Path) -> int:
+    """A size of the decoder that may be 0 (a decoder without a cache), but not be left out."""
+    if not value and key not in document["model"]["decoder"]:
+        raise MetadataError(f"{path}: model.decoder.{key} is missing; a decoder cannot run without it")
     return value
 
 

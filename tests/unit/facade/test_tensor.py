@@ -32,3 +32,11 @@ def test_named_tensors_are_a_mapping():
     assert tensors["a"].shape() == [3]
     del tensors["a"]
     assert "a" not in tensors
+
+
+def test_named_tensors_may_be_deleted_while_their_names_are_walked():
+    tensors = NamedTensors()
+    tensors["a"], tensors["b"] = [1], [2]
+    for name in tensors.keys():  # noqa: SIM118 - published programs write it so
+        del tensors[name]
+    assert len(tensors) == 0

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
+from weakref import WeakSet
 
 import onnxruntime as ort
 
+from onnxgen.backends.adapters import Adapter
 from onnxgen.backends.base import Capabilities, DecoderModel, KVCache, Step, StepOutput
 from onnxgen.backends.check import check_step
+from onnxgen.backends.loaded_adapters import LoadedAdapters
+from onnxgen.backends.ort.adapted import AdaptedPlan, AdapterSessions
 from onnxgen.backends.ort.batched import BatchedPlan
 from onnxgen.backends.ort.dense import DensePlan
 from onnxgen.backends.ort.model_file import read_content
@@ -21,9 +25,10 @@ from onnxgen.backends.ort.options import (
 from onnxgen.backends.ort.packed import PackedPlan
 from onnxgen.backends.ort.plan import LoadedDecoder, Plan
 from onnxgen.backends.ort.plan_kind import PlanKind
-from onnxgen.backends.ort.prepare import Prepared, prepare
+from onnxgen.backends.ort.prepare import NOTHING, OpenTo, Prepared, prepare
 from onnxgen.backends.ort.prepared_store import PreparedStore
 from onnxgen.backends.ort.session import OrtSession
+from onnxgen.backends.ort.slots import SlotCache
 from onnxgen.errors import CapabilityError, StateError, StepError
 from onnxgen.foundations.runtime_config import RuntimeConfig
 
@@ -52,24 +57,21 @@ class OrtBackend:
 
     def __init__(self, model: DecoderModel, config: RuntimeConfig, *, plan: PlanKind | None = None) -> None:
         refuse_cache_type(config)
-        options = make_session_options(model, config)
         providers = choose_providers(model, config, ort.get_available_providers())
         on_cpu = [p.name for p in providers] == [CPU_PROVIDER]
-        prepared = _prepared(
-            model, config, ragged_attention=on_cpu and _version() >= _RAGGED_SINCE, plan=plan
-        )
-        for reason in prepared.declined:
-            _log.debug("%s declines the plan %s", model.path, reason)
-        session = OrtSession(
-            prepared.content,
-            path=model.path,
-            data_folder=prepared.data_folder,
-            options=options,
-            providers=providers,
-            run_options=model.run_options,
-        )
-        self._plan: Plan | None = _PLANS[prepared.kind](
-            LoadedDecoder(
+        ragged_attention = on_cpu and _version() >= _RAGGED_SINCE
+
+        def load(open_to: OpenTo, kind: PlanKind | None) -> LoadedDecoder:
+            prepared = _prepared(model, config, ragged_attention=ragged_attention, plan=kind, open_to=open_to)
+            session = OrtSession(
+                prepared.content,
+                path=model.path,
+                data_folder=prepared.data_folder,
+                options=make_session_options(model, config),
+                providers=providers,
+                run_options=model.run_options,
+            )
+            return LoadedDecoder(
                 session,
                 prepared,
                 vocab_size=model.vocab_size,
@@ -77,13 +79,24 @@ class OrtBackend:
                 switch_length=model.rope_switch_length,
                 memory_limit_mb=config.memory_limit_mb,
             )
+
+        loaded = load(NOTHING, plan)
+        prepared = loaded.prepared
+        for reason in prepared.declined:
+            _log.debug("%s declines the plan %s", model.path, reason)
+        make_plan = _PLANS[prepared.kind]
+        self._plan: Plan | None = make_plan(loaded)
+        self._sessions = AdapterSessions(
+            model, load=lambda open_to: load(open_to, prepared.kind), make_plan=make_plan
         )
+        self._adapters = LoadedAdapters[AdaptedPlan](self._bind, self._unbind)
+        self._caches = WeakSet[KVCache]()
         self._capabilities = self._plan.capabilities
         self._vocab_size = model.vocab_size
         self._lock = threading.Lock()
         self.plan_kind = prepared.kind
         self.declined = prepared.declined
-        self.providers = tuple(session.providers)
+        self.providers = tuple(loaded.session.providers)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -94,6 +107,11 @@ class OrtBackend:
     def vocab_size(self) -> int:
         """Width of the logits."""
         return self._vocab_size
+
+    @property
+    def adapters(self) -> LoadedAdapters[AdaptedPlan]:
+        """The adapters that steps may name."""
+        return self._adapters
 
     def create_cache(self, *, num_seqs: int, num_tokens: int, window_group: bool = False) -> KVCache:
         """Allocate room for ``num_seqs`` sequences of up to ``num_tokens`` tokens each.
@@ -113,7 +131,9 @@ class OrtBackend:
                 f"asked for sequences of {num_tokens} tokens; the model's context is "
                 f"{self._capabilities.max_context}"
             )
-        return plan.create_cache(num_seqs=num_seqs, num_tokens=num_tokens)
+        cache = plan.create_cache(num_seqs=num_seqs, num_tokens=num_tokens)
+        self._caches.add(cache)
+        return cache
 
     def execute(self, step: Step, cache: KVCache) -> StepOutput:
         """Run one step.
@@ -128,7 +148,8 @@ class OrtBackend:
             plan = self._loaded()
             if getattr(cache, "owner", None) is not plan:
                 raise StepError("the cache was made by another backend")
-            repeated = plan.repeat(step, cache)
+            runs = self._plan_of(step, plan) if step.adapters else plan
+            repeated = None if runs is None else runs.repeat(step, cache)
             if repeated is not None:
                 return repeated
             check_step(
@@ -136,13 +157,36 @@ class OrtBackend:
                 geometry=cache.geometry,
                 capabilities=self._capabilities,
                 vocab_size=self._vocab_size,
+                adapters=self._adapters,
             )
-            return plan.execute(step, cache)
+            assert runs is not None, "the check has found what is wrong with the adapters"
+            return runs.execute(step, cache)
 
     def close(self) -> None:
         """Release the session. Calling it twice is harmless."""
         with self._lock:
             self._plan = None
+            self._adapters.clear()
+
+    def _plan_of(self, step: Step, plain: Plan) -> Plan | None:
+        """The plan of a step's only adapter; None where something is wrong with what the step names."""
+        name = step.adapters[0]
+        if len(step.adapters) != step.num_seqs or any(other != name for other in step.adapters):
+            return None
+        if name is None:
+            return plain
+        return self._adapters.bound(name).plan if name in self._adapters else None
+
+    def _bind(self, adapter: Adapter) -> AdaptedPlan:
+        self._loaded()
+        return self._sessions.bind(adapter)
+
+    def _unbind(self, adapted: AdaptedPlan) -> None:
+        self._sessions.unbind(adapted)
+        with self._lock:
+            for cache in self._caches:  # bound calls hold sessions and matrices
+                if isinstance(cache, SlotCache):
+                    cache.calls.clear()
 
     def _loaded(self) -> Plan:
         if self._plan is None:
@@ -151,15 +195,20 @@ class OrtBackend:
 
 
 def _prepared(
-    model: DecoderModel, config: RuntimeConfig, *, ragged_attention: bool, plan: PlanKind | None
+    model: DecoderModel,
+    config: RuntimeConfig,
+    *,
+    ragged_attention: bool,
+    plan: PlanKind | None,
+    open_to: OpenTo,
 ) -> Prepared:
     """The graph to run, from the user's cache where it was made before."""
     content = read_content(model)
     store = PreparedStore(config.cache_dir / "graphs")
-    key = store.key(model, content, ragged_attention, plan)
+    key = store.key(model, content, ragged_attention, plan, open_to)
     prepared = None if key is None else store.load(key)
     if prepared is None:
-        prepared = prepare(model, content, ragged_attention=ragged_attention, plan=plan)
+        prepared = prepare(model, content, ragged_attention=ragged_attention, plan=plan, open_to=open_to)
         if key is not None:
             store.save(key, prepared)
     return prepared

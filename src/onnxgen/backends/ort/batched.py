@@ -86,7 +86,7 @@ class BatchedPlan:
         first = slots[int(call.sequences[0])]
         end = first + call.sequences.size
         binding, outputs = cache.calls.get(
-            (first, end, results.want_hidden_states, results.want_logits),
+            (self._loaded.tag, first, end, results.want_hidden_states, results.want_logits),
             lambda: self._bind(cache, first, end, want_hidden_states=results.want_hidden_states),
         )
         ports = self._ports

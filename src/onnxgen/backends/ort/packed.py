@@ -56,7 +56,7 @@ class PackedPlan:
             padding_limit=self._padding_limit,
             switch_length=self._switch_length,
         )
-        form = _form_of(step)
+        form = self._form_of(step)
         with on.writing():
             for group in groups:
                 key = form if len(groups) == 1 else (*form, *group)
@@ -74,7 +74,7 @@ class PackedPlan:
             BackendError: The call failed. No position below any ``context_len`` was changed.
         """
         assert isinstance(cache, SlotCache)
-        form = _form_of(step)
+        form = self._form_of(step)
         call: PackedCall | None = cache.calls.find(form)
         if call is None or not call.repeats or self._switch_length is not None or step.copies or step.inputs:
             return None
@@ -111,13 +111,13 @@ class PackedPlan:
         )
         return PackedCall(form, self._loaded, cache)
 
-
-def _form_of(step: Step) -> tuple[bytes, bytes, bytes, bool, bool]:
-    """What two steps that run as the same calls have in common."""
-    return (
-        step.block_table.tobytes(),
-        step.cu_seqlens.tobytes(),
-        step.logits_rows.tobytes(),
-        step.want_hidden_states,
-        step.want_logits,
-    )
+    def _form_of(self, step: Step) -> tuple[object, bytes, bytes, bytes, bool, bool]:
+        """What two steps that run as the same calls have in common."""
+        return (
+            self._loaded.tag,
+            step.block_table.tobytes(),
+            step.cu_seqlens.tobytes(),
+            step.logits_rows.tobytes(),
+            step.want_hidden_states,
+            step.want_logits,
+        )

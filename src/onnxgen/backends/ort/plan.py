@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy.typing as npt
 
 from onnxgen.backends.base import Capabilities, KVCache, Step, StepOutput
 from onnxgen.backends.ort.prepare import Prepared
@@ -23,6 +26,7 @@ class LoadedDecoder:
         switch_length: Longer sequences use other rotary tables, and run in calls of their own; None for a model
             without a switch.
         memory_limit_mb: Cap on cache memory in MiB; None for no cap.
+        tag: Keeps calls of different adapters on one cache apart.
     """
 
     session: OrtSession
@@ -31,6 +35,11 @@ class LoadedDecoder:
     max_context: int
     switch_length: int | None
     memory_limit_mb: int | None
+    tag: object = None
+
+    def with_inputs(self, given: Mapping[str, tuple[npt.NDArray[Any], int]]) -> LoadedDecoder:
+        """The same session with values of some inputs for all runs; see `OrtSession.with_inputs`."""
+        return replace(self, session=self.session.with_inputs(given), tag=object())
 
     def capabilities(self, *, ragged: bool, rewindable: bool = True) -> Capabilities:
         """What a plan offers that keeps every sequence in one slot.
@@ -46,6 +55,7 @@ class LoadedDecoder:
             copy_blocks=True,
             hidden_states=self.prepared.ports.hidden_states is not None,
             max_context=self.max_context,
+            adapters="step",
         )
 
     def slot_cache(self, *, num_slots: int, capacity: int, owner: Plan) -> SlotCache:

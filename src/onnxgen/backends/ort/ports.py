@@ -46,6 +46,23 @@ class TokenPort:
 
 
 @dataclass(frozen=True, slots=True)
+class AdapterPort:
+    """An input that adapters have values for.
+
+    Attributes:
+        name: Graph input.
+        dtype: Name of the numpy (or ml_dtypes) type.
+        onnx_type: The ONNX element type.
+        dims: Sizes; None where any will do.
+    """
+
+    name: str
+    dtype: str
+    onnx_type: int
+    dims: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Ports:
     """Everything that a decoder reads and gives.
 
@@ -56,6 +73,7 @@ class Ports:
         logits: Name of the logits.
         hidden_states: Name of the last hidden states, if the graph gives them.
         states: All cached tensors.
+        adapter: What adapters have values for.
     """
 
     input_ids: TokenPort
@@ -64,3 +82,4 @@ class Ports:
     logits: str
     hidden_states: str | None
     states: tuple[StatePort, ...]
+    adapter: tuple[AdapterPort, ...] = ()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxgen.backends.base import DecoderModel
+from onnxgen.backends.lora_places import Linear
 from onnxgen.backends.ort.external_files import ExternalFile
 from onnxgen.backends.ort.graph_edit.names import Rows
 from onnxgen.backends.ort.plan_kind import PlanKind
@@ -48,8 +49,29 @@ class Prepared:
     declined: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class OpenTo:
+    """What a graph takes from adapters in every call.
+
+    Attributes:
+        nodes: Products that something may be added to, by name.
+        inputs: Inputs that the graph was made with for adapters, or may have for them.
+    """
+
+    nodes: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+
+
+NOTHING = OpenTo()
+
+
 def prepare(
-    model: DecoderModel, content: bytes, *, ragged_attention: bool, plan: PlanKind | None = None
+    model: DecoderModel,
+    content: bytes,
+    *,
+    ragged_attention: bool,
+    plan: PlanKind | None = None,
+    open_to: OpenTo = NOTHING,
 ) -> Prepared:
     """Read and rewrite a decoder.
 
@@ -58,6 +80,7 @@ def prepare(
         content: The content of its file.
         ragged_attention: Whether the session will run attention with ``query_seqlens``.
         plan: Take this plan instead of the best one.
+        open_to: What adapters change.
 
     Raises:
         ModelFileError: A file is missing or broken.
@@ -70,17 +93,20 @@ def prepare(
         float_blocks,
         gqa,
         hidden_states,
+        lora,
         pack_attention,
         row_selection,
         surgery,
     )
     from onnxgen.backends.ort.model_file import parse_model
-    from onnxgen.backends.ort.read_ports import read_ports
+    from onnxgen.backends.ort.read_ports import known_inputs, read_ports
 
     file = parse_model(content, model.path)
     graph = file.model.graph
+    lora.settle_inputs(graph, known_inputs(model))
     common.RemoveInitializersFromInputsPass()(file.model)
     ports = read_ports(graph, model)
+    opened = (*open_to.inputs, *lora.add_pairs(graph, open_to.nodes))
     row_selection.open_pruned_head(graph, logits=ports.logits)
     surgery.drop_dead_nodes(file.model)
     padding_limit = _padding_limit(graph)
@@ -120,6 +146,7 @@ def prepare(
     if kind is not PlanKind.DENSE:
         _name_slot_axes(graph, ports, packed=kind is PlanKind.PACKED)
     surgery.forget_shapes(graph)
+    ports = replace(ports, adapter=lora.open_inputs(graph, opened))
     left = {str(v.name) for v in graph.inputs}
     ports = replace(
         ports,
@@ -140,6 +167,21 @@ def prepare(
         one_by_one=bool(gqa.attention_nodes(graph)),
         declined=declined,
     )
+
+
+def adaptable(model: DecoderModel) -> tuple[list[Linear], tuple[str, ...]]:
+    """What adapters can change of a decoder: products that are known by name, and inputs made for adapters.
+
+    Raises:
+        ModelFileError: A file is missing or broken.
+    """
+    from onnxgen.backends.ort.graph_edit import lora
+    from onnxgen.backends.ort.model_file import parse_model, read_content
+    from onnxgen.backends.ort.read_ports import known_inputs
+
+    graph = parse_model(read_content(model), model.path).model.graph
+    inputs = lora.settle_inputs(graph, known_inputs(model))
+    return lora.linears_of(graph), inputs
 
 
 def _choose(reasons: Mapping[PlanKind, str | None], model: DecoderModel, plan: PlanKind | None) -> PlanKind:

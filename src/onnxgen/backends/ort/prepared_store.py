@@ -21,7 +21,7 @@ from onnxgen.backends.base import DecoderModel
 from onnxgen.backends.ort.external_files import ExternalFile, is_unchanged
 from onnxgen.backends.ort.graph_edit.names import Rows
 from onnxgen.backends.ort.plan_kind import PlanKind
-from onnxgen.backends.ort.ports import Ports, StateKind, StatePort, TokenPort
+from onnxgen.backends.ort.ports import AdapterPort, Ports, StateKind, StatePort, TokenPort
 from onnxgen.backends.ort.prepare import Prepared
 from onnxgen.foundations.files import atomic_file
 
@@ -120,6 +120,7 @@ def _from_json(facts: dict[str, Any], content: bytes) -> Prepared:
         StatePort(**state | {"kind": StateKind[state["kind"]], "dims": tuple(state["dims"])})
         for state in ports["states"]
     )
+    ports["adapter"] = tuple(AdapterPort(**p | {"dims": tuple(p["dims"])}) for p in ports["adapter"])
     return Prepared(
         content=content,
         data_folder=Path(facts["data_folder"]),

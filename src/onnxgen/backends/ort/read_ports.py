@@ -74,6 +74,14 @@ def read_ports(graph: ir.Graph, model: DecoderModel) -> Ports:
     return ports
 
 
+def known_inputs(model: DecoderModel) -> set[str]:
+    """Names of inputs that have a role of their own, whether the graph has them or not."""
+    patterns = [_name(model.inputs, role) for role in DEFAULT_NAMES]
+    names = set(patterns) | set(model.inputs.values())
+    names.update(name.replace("%d", str(i)) for name in tuple(names) for i in range(model.num_layers))
+    return names
+
+
 def _name(names: Mapping[str, str], role: str) -> str:
     return names.get(role, DEFAULT_NAMES[role])
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy.typing as npt
 import onnxruntime as ort
@@ -41,6 +42,7 @@ class OrtSession:
         run_options: Mapping[str, str],
     ) -> None:
         self.path = path
+        self._given: Mapping[str, tuple[npt.NDArray[Any], int]] = {}
         options.add_session_config_entry(
             "session.model_external_initializers_file_folder_path", _utf8(data_folder)
         )
@@ -57,9 +59,22 @@ class OrtSession:
         """Execution providers that the session really uses."""
         return list(self._session.get_providers())
 
+    def with_inputs(self, given: Mapping[str, tuple[npt.NDArray[Any], int]]) -> Self:
+        """This session, with the same values of some inputs in all runs.
+
+        Args:
+            given: By the input's name its value, C-contiguous, and its ONNX element type.
+        """
+        session = copy.copy(self)
+        session._given = dict(given)
+        return session
+
     def new_binding(self) -> ort.IOBinding:
-        """An empty binding of this session."""
-        return self._session.io_binding()
+        """A binding of this session, empty but for the inputs that always have the same values."""
+        binding = self._session.io_binding()
+        for name, (array, onnx_type) in self._given.items():
+            binding.bind_ortvalue_input(name, to_ort_value(array, onnx_type))
+        return binding
 
     def run(self, binding: ort.IOBinding) -> None:
         """Run once with what is bound.
@@ -81,7 +96,9 @@ class OrtSession:
             BackendError: The run failed.
         """
         try:
-            return cast(list[npt.NDArray[Any]], self._session.run(outputs, dict(inputs), self._run_options))
+            given = {name: array for name, (array, _) in self._given.items()}
+            feeds = {**inputs, **given}
+            return cast(list[npt.NDArray[Any]], self._session.run(outputs, feeds, self._run_options))
         except Exception as cause:  # its exception types share no base class
             raise self._error("running", cause) from cause
 

@@ -3,7 +3,8 @@
 A weight is called ``base_model.model.<module>.lora_A.weight``, of ``[rank, in_features]``, or ``lora_B``, of
 ``[out_features, rank]``. What they add is scaled by ``lora_alpha / rank``, or, with ``use_rslora``, by
 ``lora_alpha / sqrt(rank)`` (arXiv:2312.03732); ``rank_pattern`` and ``alpha_pattern`` have other numbers for some
-modules. Whether the base layer stores its matrix transposed (``fan_in_fan_out``) changes nothing about the product.
+modules. The weights themselves say which modules are changed, so ``target_modules`` need not be read, and whether the
+base layer stores its matrix transposed (``fan_in_fan_out``) changes nothing about the product.
 """
 
 from __future__ import annotations
@@ -45,6 +46,11 @@ _REFUSED: Mapping[str, str] = {
     "use_qalora": "inputs are pooled (QALoRA)",
     "arrow_config": "experts are routed (Arrow)",
 }
+_CHANGES_BASE = ("pissa", "olora", "corda", "loftq")
+"""Initializations that take the adapter's first value off the base model's weights."""
+
+_QUANTIFIED_GROUP = re.compile(r"\)\s*[*+{]")
+_MAX_PATTERN = 500
 
 
 def read_peft_adapter(folder: Path, name: str, *, weights: str = WEIGHTS) -> Adapter:
@@ -100,6 +106,12 @@ def _refuse(config: Mapping[str, Any], file: Path) -> None:
                 f"{file}: {why}, which cannot be applied at run time; merge the adapter into its base model and "
                 "build that"
             )
+    start = str(config.get("init_lora_weights", True)).lower()
+    if start.startswith(_CHANGES_BASE):
+        raise CapabilityError(
+            f"{file}: it was initialized by {start}, which changes the base model too; convert it to a plain LoRA "
+            "adapter when it is saved, or merge it into its base model and build that"
+        )
     if config.get("bias", "none") != "none":
         raise CapabilityError(
             f"{file}: biases were trained too (bias={config['bias']!r}), which cannot be applied at run time; merge "
@@ -167,15 +179,21 @@ def _number(config: Mapping[str, Any], file: Path, module: str, key: str, patter
     if not isinstance(patterns, dict):
         raise CheckpointError(f"{file}: {pattern_key} must map names of modules to numbers")
     for pattern, own in patterns.items():
-        try:
-            fits = re.fullmatch(rf"(?:.*\.)?(?:{pattern})", module) is not None
-        except re.error as cause:
-            raise CheckpointError(
-                f"{file}: {pattern_key} has {pattern!r}, which is no pattern: {cause}"
-            ) from cause
-        if fits:
+        if _fits(pattern, module, file, pattern_key):
             value = own
             break
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise CheckpointError(f"{file}: {key} is {value!r}, expected a number")
     return float(value)
+
+
+def _fits(pattern: str, module: str, file: Path, key: str) -> bool:
+    # a repeated group may take longer than the universe to match
+    if len(pattern) > _MAX_PATTERN or _QUANTIFIED_GROUP.search(pattern):
+        raise CheckpointError(
+            f"{file}: {key} has the pattern {pattern!r:.80}, which is too complex to be matched"
+        )
+    try:
+        return re.fullmatch(rf"(?:.*\.)?(?:{pattern})", module) is not None
+    except re.error as cause:
+        raise CheckpointError(f"{file}: {key} has {pattern!r}, which is no pattern: {cause}") from cause

@@ -11,6 +11,8 @@ UNPAD = "onnxgen.unpad"  # int64 [tokens, 1, 2], pairs (slot, place)
 SEQLENS_K = "onnxgen.seqlens_k"  # int32 [slots], past and new tokens, minus one
 CAPACITY = "onnxgen.capacity"  # int32 scalar, positions of a slot
 QUERY_SEQLENS = "onnxgen.query_seqlens"  # int32 [slots], new tokens
+LORA_A = "onnxgen.lora.a."  # and the name of a product: [in_features, rank], what is added to it
+LORA_B = "onnxgen.lora.b."  # likewise: [rank, out_features]
 
 
 class Rows(enum.Enum):

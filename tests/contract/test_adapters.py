@@ -1,0 +1,178 @@
+"""Adapters on real backends: a folder and an adapter give what a folder of the merged checkpoint gives."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+
+import numpy as np
+import pytest
+
+from checkpoints import CHECKPOINTS, write_checkpoint
+from onnxgen.backends import load_backend
+from onnxgen.backends.adapters import Adapter
+from onnxgen.backends.base import SequenceInput, pack_step
+from onnxgen.backends.ort.backend import OrtBackend
+from onnxgen.backends.ort.plan_kind import PlanKind
+from onnxgen.builder import BuildOptions, build
+from onnxgen.builder.adapters import read_adapter
+from onnxgen.errors import ModelFileError, StateError, StepError
+from onnxgen.foundations.runtime_config import RuntimeConfig
+from onnxgen.metadata import load_model_spec
+from peft_by_hand import merged, random_pairs, write_peft
+
+PROMPT = [5, 9, 31, 7, 12, 44, 3, 21, 18, 6, 30]
+OTHER = [8, 4, 17, 25, 40]
+BACKENDS = ("packed", "batched", "dense")
+SEED = secrets.randbits(32)
+
+
+def open_backend(folder, cache, kind):
+    config = RuntimeConfig(cache_dir=cache, backend="native" if kind == "native" else "ort")
+    model = load_model_spec(folder).decoder
+    return load_backend(model, config) if kind == "native" else OrtBackend(model, config, plan=PlanKind(kind))
+
+
+def build_folder(tmp_path, name, label, *, weights=None, precision="fp32", **changes):
+    checkpoint = dataclasses.replace(CHECKPOINTS[name], **changes)
+    source = write_checkpoint(checkpoint, tmp_path / f"{label}-checkpoint", weights=weights)
+    build(source, tmp_path / label, options=BuildOptions(precision=precision))
+    return tmp_path / label
+
+
+class Sequences:
+    """Sequences on one cache of a backend."""
+
+    def __init__(self, backend, count, length=40):
+        self.backend = backend
+        self.cache = backend.create_cache(num_seqs=count, num_tokens=length)
+        each = self.cache.geometry.num_blocks // count
+        self.blocks = [range(i * each, (i + 1) * each) for i in range(count)]
+        self.lengths = [0] * count
+
+    def step(self, parts, logits="all"):
+        """Append tokens to some sequences, each under an adapter: {sequence: (tokens, adapter)}."""
+        inputs = [
+            SequenceInput(tokens, self.lengths[i], self.blocks[i], logits=logits, adapter=adapter)
+            for i, (tokens, adapter) in parts.items()
+        ]
+        out = self.backend.execute(pack_step(inputs), self.cache).logits
+        for i, (tokens, _) in parts.items():
+            self.lengths[i] += len(tokens)
+        return out
+
+
+def logits(backend, tokens, adapter=None):
+    return Sequences(backend, 1).step({0: (tokens, adapter)})
+
+
+def spread(values):
+    return float(values.max() - values.min())
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+@pytest.mark.parametrize("name", ["llama", "llama-untied", "phi3", "qwen3", "gemma3", "llama-bias"])
+def test_an_adapter_is_worth_its_merged_checkpoint(name, kind, tmp_path):
+    rank = 1 + SEED % 5
+    pairs = random_pairs(CHECKPOINTS[name], seed=SEED, rank=rank)
+    adapter = read_adapter(write_peft(tmp_path / "adapter", pairs, alpha=2 * rank), "poems")
+    plain = open_backend(build_folder(tmp_path, name, "plain"), tmp_path / "cache", kind)
+    weights = merged(CHECKPOINTS[name], pairs, scale=2.0)
+    other = open_backend(build_folder(tmp_path, name, "merged", weights=weights), tmp_path / "cache", kind)
+    before = logits(plain, PROMPT)
+    plain.adapters.load(adapter)
+    want, got = logits(other, PROMPT), logits(plain, PROMPT, "poems")
+    assert np.abs(got - want).max() < 1e-4 * spread(want), f"seed {SEED}"
+    assert np.abs(before - want).max() > 0.05 * spread(want), "the adapter must matter"
+    np.testing.assert_array_equal(logits(plain, PROMPT), before)
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+def test_chunks_and_decode_steps_under_an_adapter_equal_one_step(kind, tmp_path):
+    pairs = random_pairs(CHECKPOINTS["llama"], seed=SEED, rank=3)
+    backend = open_backend(build_folder(tmp_path, "llama", "plain"), tmp_path / "cache", kind)
+    backend.adapters.load(read_adapter(write_peft(tmp_path / "adapter", pairs), "poems"))
+    want = logits(backend, PROMPT, "poems")
+    sequences = Sequences(backend, 2)
+    got = [sequences.step({1: (PROMPT[:4], "poems")})]
+    got += [sequences.step({1: (PROMPT[4:9], "poems")})]
+    got += [sequences.step({1: ([token], "poems")}) for token in PROMPT[9:]]
+    assert np.abs(np.concatenate(got) - want).max() < 1e-4 * spread(want), f"seed {SEED}"
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+def test_adapters_take_turns_on_one_cache(kind, tmp_path):
+    checkpoint = CHECKPOINTS["llama"]
+    backend = open_backend(build_folder(tmp_path, "llama", "plain"), tmp_path / "cache", kind)
+    targets = {"a": (), "b": ("q_proj", "v_proj")}
+    for number, (name, only) in enumerate(targets.items()):
+        pairs = random_pairs(checkpoint, seed=SEED + number, rank=2 + number, only=only)
+        backend.adapters.load(read_adapter(write_peft(tmp_path / name, pairs), name))
+    want = {name: logits(backend, PROMPT, name) for name in ("a", "b", None)}
+    assert np.abs(want["a"] - want["b"]).max() > 0.05 * spread(want["a"])
+    sequences = Sequences(backend, 3)
+    got = {"a": [], "b": [], None: []}
+    for start, end in ((0, 5), (5, 10), (10, 11)):
+        for i, name in enumerate(got):
+            got[name].append(sequences.step({i: (PROMPT[start:end], name)}))
+    for name, parts in got.items():
+        assert np.abs(np.concatenate(parts) - want[name]).max() < 1e-4 * spread(want[name]), f"seed {SEED}"
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+@pytest.mark.parametrize("precision", ["int4", "int8"])
+def test_quantized_matrices_take_adapters(precision, kind, tmp_path):
+    checkpoint = CHECKPOINTS["llama-untied"]
+    folder = build_folder(tmp_path, "llama-untied", "plain", precision=precision)
+    backend = open_backend(folder, tmp_path / "cache", kind)
+    nothing = {module: (a, b * 0) for module, (a, b) in random_pairs(checkpoint, seed=SEED, rank=2).items()}
+    backend.adapters.load(read_adapter(write_peft(tmp_path / "nothing", nothing), "nothing"))
+    want = logits(backend, PROMPT)
+    assert np.abs(logits(backend, PROMPT, "nothing") - want).max() < 1e-4 * spread(want)
+    # what a head adds can be told apart from what quantization does: hidden states are the same
+    head = random_pairs(checkpoint, seed=SEED, rank=2, only=("lm_head",))
+    backend.adapters.load(read_adapter(write_peft(tmp_path / "head", head), "head"))
+    cache = backend.create_cache(num_seqs=1, num_tokens=40)
+    step = pack_step(
+        [SequenceInput(PROMPT, 0, range(cache.geometry.num_blocks), logits="all")], want_hidden_states=True
+    )
+    hidden = backend.execute(step, cache).hidden_states
+    ((a, b),) = head.values()
+    got = logits(backend, PROMPT, "head") - want
+    assert np.abs(got - hidden @ a.T @ b.T).max() < 1e-4 * spread(want), f"seed {SEED}"
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+def test_an_adapter_of_another_model_is_refused_and_leaves_nothing(kind, tmp_path):
+    backend = open_backend(build_folder(tmp_path, "llama", "plain"), tmp_path / "cache", kind)
+    other = random_pairs(CHECKPOINTS["llama-head48"], seed=SEED, rank=2, only=("q_proj",))
+    with pytest.raises(
+        ModelFileError, match=r"lora_A of model.layers.0.\S+ is \[2, 72\], expected \[2, 64\]"
+    ):
+        backend.adapters.load(read_adapter(write_peft(tmp_path / "other", other), "other"))
+    with pytest.raises(ModelFileError, match=r"has no inputs \['a'\] for adapters"):
+        backend.adapters.load(Adapter("x", source="x", digest="x", inputs={"a": np.zeros(2, np.float32)}))
+    assert backend.adapters.names == ()
+    with pytest.raises(StepError, match="adapter 'other' is not loaded"):
+        logits(backend, PROMPT, "other")
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+def test_a_name_can_be_given_to_another_adapter(kind, tmp_path):
+    checkpoint = CHECKPOINTS["llama"]
+    backend = open_backend(build_folder(tmp_path, "llama", "plain"), tmp_path / "cache", kind)
+    sequences = Sequences(backend, 1)
+    results = []
+    for number in range(2):
+        pairs = random_pairs(checkpoint, seed=SEED + number, rank=2)
+        backend.adapters.load(read_adapter(write_peft(tmp_path / str(number), pairs), "it"))
+        sequences.lengths[0] = 0
+        results.append(sequences.step({0: (PROMPT, "it")}))
+        sequences.step({0: ([1], "it")}, logits="last")
+        backend.adapters.unload("it")
+    assert np.abs(results[0] - results[1]).max() > 0.05 * spread(results[0])
+    backend.adapters.load(read_adapter(tmp_path / "0", "it"))
+    backend.adapters.acquire("it")
+    with pytest.raises(StateError, match="in use"):
+        backend.adapters.unload("it")
+    np.testing.assert_array_equal(logits(backend, PROMPT, "it"), results[0])

@@ -12,13 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from onnxgen.engine.batch import Batch
+from onnxgen.engine.beams.options import ONNXRUNTIME_GENAI
+from onnxgen.engine.beams.processing import BeamProcessing
 from onnxgen.errors import CapabilityError, MetadataError, OptionError, StateError
 from onnxgen.facade.guard import SingleUse
 from onnxgen.facade.model import Model
 from onnxgen.facade.og_sampling import OgSampler
-from onnxgen.facade.params import GeneratorParams
+from onnxgen.facade.params import GeneratorParams, sampling_from_search
 from onnxgen.facade.rows import split_rows
 from onnxgen.facade.search.base import Search
+from onnxgen.facade.search.beam_rows import BeamRows
 from onnxgen.facade.search.row_search import RowSearch
 from onnxgen.facade.tensor import Tensor
 
@@ -43,7 +46,6 @@ class Generator:
     """
 
     def __init__(self, model: Model, params: GeneratorParams) -> None:
-        params.check_supported()
         spec, search = model.spec, params.search
         for eos in spec.tokens.eos:
             if not 0 <= eos < spec.vocab_size:
@@ -255,12 +257,17 @@ class Generator:
 
 def _search(model: Model, params: GeneratorParams) -> Search:
     """The strategy that the options ask for."""
-    spec, search = model.spec, params.search
+    spec, search, beams = model.spec, params.search, params.resolve_beams()
     batch = Batch(
         model.backend,
-        num_rows=search.batch_size,
+        num_rows=search.batch_size * (1 if beams is None else beams.num_beams),
         max_tokens=params.resolve_max_length(),
         chunk_tokens=search.chunk_size or model.runtime.prefill_chunk_tokens,
         rope_switch_length=spec.decoder.rope_switch_length,
     )
-    return RowSearch(batch, OgSampler(search, eos_ids=spec.tokens.eos), spec)
+    if beams is None:
+        return RowSearch(batch, OgSampler(search, eos_ids=spec.tokens.eos), spec)
+    processing = BeamProcessing(
+        sampling_from_search(search), ONNXRUNTIME_GENAI, vocab_size=spec.vocab_size, eos_ids=spec.tokens.eos
+    )
+    return BeamRows(batch, beams, processing, spec)

@@ -9,6 +9,7 @@ from typing import Any, Literal, NoReturn
 
 import numpy as np
 
+from onnxgen.engine.beams.options import BeamOptions
 from onnxgen.engine.sampling.options import (
     MAX_SEED,
     SamplingOptions,
@@ -67,7 +68,9 @@ class GeneratorParams:
         """Set search options.
 
         ``max_length`` and ``min_length`` count prompt and answer together. ``random_seed`` -1 draws fresh
-        entropy. ``past_present_share_buffer`` changes nothing: the cache always is one buffer.
+        entropy. ``past_present_share_buffer`` changes nothing: the cache always is one buffer. ``length_penalty`` and
+        ``early_stopping`` are of beams: with one beam they have nothing to act on. With ``diversity_penalty`` above 0
+        every beam is a group of its own.
 
         Raises:
             OptionError: An option is unknown, of the wrong type or out of range. Nothing was changed.
@@ -126,24 +129,38 @@ class GeneratorParams:
             )
         return self._search.max_length or limit
 
-    def check_supported(self) -> None:
-        """Refuse options that this version does not implement.
+    def resolve_beams(self) -> BeamOptions | None:
+        """What a beam search is asked for; None with one beam.
+
+        With ``diversity_penalty`` every beam is a group of its own, because there is no option for groups.
 
         Raises:
-            CapabilityError: Naming the option.
+            OptionError: Options contradict each other.
         """
         search = self._search
-        for name in ("num_beams", "num_return_sequences"):
-            if getattr(search, name) > 1:
-                raise CapabilityError(
-                    f"{name}={getattr(search, name)} was asked for; this version has no beam search, "
-                    f"set {name}=1"
+        if search.num_beams == 1:
+            if search.num_return_sequences > 1:
+                raise OptionError(
+                    f"num_return_sequences={search.num_return_sequences} needs as many beams, num_beams is 1"
                 )
-        if search.diversity_penalty:
-            raise CapabilityError(
-                f"diversity_penalty={search.diversity_penalty} was asked for; it only has a meaning for groups "
-                "of beams, which this version does not have, set diversity_penalty=0"
+            if search.diversity_penalty:
+                raise OptionError(
+                    f"diversity_penalty={search.diversity_penalty:g} keeps beams apart, but num_beams is 1; set num_beams "
+                    "to at least 2"
+                )
+            return None
+        if not sampling_from_search(search).greedy:
+            raise OptionError(
+                f"do_sample=True draws tokens, and num_beams={search.num_beams} takes the best ones; set one of the two"
             )
+        return BeamOptions(
+            num_beams=search.num_beams,
+            num_return_sequences=search.num_return_sequences,
+            length_penalty=search.length_penalty,
+            early_stopping=search.early_stopping,
+            num_beam_groups=search.num_beams if search.diversity_penalty else 1,
+            diversity_penalty=search.diversity_penalty,
+        )
 
 
 def sampling_from_search(search: SearchDefaults, *, stream: int = 0) -> SamplingOptions:

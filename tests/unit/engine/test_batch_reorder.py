@@ -1,3 +1,4 @@
+import contextlib
 import dataclasses
 
 import numpy as np
@@ -81,10 +82,8 @@ def test_any_order_of_edits_reorderings_and_failures_never_shows(kind):
         texts[row] += new
         if rng.random() < 0.3:
             fail[0] = True
-            try:
+            with contextlib.suppress(BackendError):
                 batch.forward(range(4))
-            except BackendError:
-                pass
             fail[0] = False
         if rng.random() < 0.6:
             some = sorted(set(rng.integers(4, size=3).tolist()))

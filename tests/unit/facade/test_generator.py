@@ -270,14 +270,6 @@ def test_prompts_are_processed_in_chunks(folder):
     assert [len(step.logits_rows) for step in backend.steps] == [0, 0, 1]
 
 
-@pytest.mark.parametrize(
-    "options", [{"num_beams": 2}, {"num_return_sequences": 2}, {"diversity_penalty": 0.5}], ids=str
-)
-def test_options_that_are_not_implemented_are_refused_by_name(folder, options):
-    with pytest.raises(CapabilityError, match=next(iter(options))):
-        generator(folder, **options)
-
-
 def test_ngrams_do_not_repeat(folder):
     g = generator(folder, fake_backend(continuations={(1,): [3] * 50}), no_repeat_ngram_size=2, max_length=30)
     g.append_tokens([1])

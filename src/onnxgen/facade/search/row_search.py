@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from onnxgen.engine.batch import Batch
-from onnxgen.errors import ContextLengthError, OptionError, StateError
+from onnxgen.errors import OptionError, StateError
 from onnxgen.facade.og_sampling import OgSampler
 from onnxgen.facade.rows import Row
+from onnxgen.facade.search.room import check_room, max_length_reached
 from onnxgen.metadata.model_spec import ModelSpec
 
 Int64Array = npt.NDArray[np.int64]
@@ -57,7 +58,9 @@ class RowSearch:
                 f"{len(self._rows)} rows hold tokens already, and several rows take tokens once only; "
                 "call rewind_to(0) first"
             )
-        self._check_room(ids.shape[1])
+        check_room(
+            ids.shape[1], held=self.length, most=self._batch.max_tokens, context=self._spec.context_length
+        )
         pad = self._spec.tokens.pad if len(self._rows) > 1 else None
         rows = [row.append(part, pad=pad) for row, part in zip(self._rows, ids, strict=True)]
         with self._batch.transaction():
@@ -122,10 +125,7 @@ class RowSearch:
         if self._done:
             raise StateError("all rows are finished; append tokens or rewind to go on")
         if self.length == self._batch.max_tokens:
-            raise ContextLengthError(
-                f"max_length is reached: {self.length} of {self._batch.max_tokens} tokens, prompt included; set a "
-                f"larger max_length (the model's context is {self._spec.context_length})"
-            )
+            raise max_length_reached(most=self._batch.max_tokens, context=self._spec.context_length)
         return [i for i, row in enumerate(self._rows) if row.eos_at is None]
 
     def _commit(self, chosen: Mapping[int, int]) -> None:
@@ -148,19 +148,3 @@ class RowSearch:
     def _check_started(self) -> None:
         if not self.length and not self._has_logits:
             raise StateError("there is nothing to continue; call append_tokens (or set_logits) first")
-
-    def _check_room(self, count: int) -> None:
-        held, most = self.length, self._batch.max_tokens
-        if held + count <= most:
-            return
-        after = f" after the {held} there are" if held else ""
-        context = self._spec.context_length
-        advice = (
-            f"set a larger max_length (the model's context is {context})"
-            if held + count <= context
-            else f"shorten the prompt, the model's context is {context}"
-        )
-        raise ContextLengthError(
-            f"{count} prompt tokens{after} do not fit max_length={most}, which counts prompt and answer "
-            f"together; {advice}"
-        )

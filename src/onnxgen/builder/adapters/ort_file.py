@@ -65,6 +65,7 @@ def _parameters(buffer: _Buffer, file: Path) -> Iterator[tuple[str, npt.NDArray[
     if version != _FORMAT_VERSION:
         raise CheckpointError(f"{file} has format version {version}; version {_FORMAT_VERSION} can be read")
     seen: set[str] = set()
+    left = file.stat().st_size
     for at in root.offsets(3):
         table = buffer.table(at)
         name = table.data(0, 1).decode()
@@ -78,6 +79,9 @@ def _parameters(buffer: _Buffer, file: Path) -> Iterator[tuple[str, npt.NDArray[
         raw = table.data(3, 1)
         if len(dims) > _MAX_DIMS or min(dims, default=0) < 0 or math.prod(dims) * dtype.itemsize != len(raw):
             raise CheckpointError(f"{file}: {name!r} has {len(raw)} bytes for {dims} of {dtype}")
+        left -= len(raw)
+        if left < 0:
+            raise CheckpointError(f"{file} is broken: its parameters share their bytes")
         values = np.frombuffer(raw, dtype).reshape(dims)
         if not np.isfinite(values).all():
             raise CheckpointError(f"{file}: {name!r} holds NaN or infinity")

@@ -30,12 +30,12 @@ def number_at(seed, stream, position):
     return (int(generator.random_raw()) >> 11) * 2.0**-53
 
 
-def expected_tokens(row, *, temperature=0.0, top_k=0, top_p=1.0, seed=0, stream=0, position=0):
-    """The token by definition; and, where rounding decides, those beside it."""
-    if temperature == 0 or top_k == 1 or top_p == 0:
+def expected_tokens(row, draw):
+    """The token by definition, of a draw without filters; and, where rounding decides, those beside it."""
+    if draw.temperature == 0 or draw.top_k == 1 or draw.top_p == 0:
         return {int(row.argmax())}
-    ids, shares, margin = candidates(row, temperature=temperature, top_k=top_k, top_p=top_p)
-    number = number_at(seed, stream, position)
+    ids, shares, margin = candidates(row, temperature=draw.temperature, top_k=draw.top_k, top_p=draw.top_p)
+    number = number_at(draw.seed, draw.stream, draw.position)
     if margin < NOTHING_BETWEEN:
         return set(ids.tolist())  # one more candidate or one less moves every goal
     reached = np.cumsum(shares)

@@ -1,7 +1,8 @@
-"""Choosing a token for each of some rows of logits, compiled: the best, or one drawn by temperature, top-k and top-p."""
+"""Choosing a token for each of some rows of logits, compiled: the best, or one drawn from what filters or Mirostat leave."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -9,9 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from onnxgen.errors import KernelError
 from onnxgen.foundations.cpuinfo import default_threads
-from onnxgen.graph.cpu.compiled.draw_orders import BLOCK, ORDER_WORDS, PACKED_ORDER
+from onnxgen.graph.cpu.compiled.draw_orders import BLOCK, ORDER_WORDS, PACKED_ORDER, Narrowing, Order
 from onnxgen.graph.cpu.compiled.header import Header
 from onnxgen.graph.cpu.step.code_store import default_store
 from onnxgen.graph.cpu.step.kernel import StepKernel, step_kernel
@@ -24,27 +24,36 @@ _COMPARED_PER_S = 16e9
 _COLDEST, _HOTTEST = 1e-15, 1e12
 """Temperatures beyond change no float32 weight of logits that a model gives."""
 
+_LANES = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Draw:
     """How a row's token is chosen.
 
+    A temperature of 0, a ``top_k`` of 1 or a ``top_p`` of 0 takes the best token; nothing else is looked at then. Otherwise the
+    row is narrowed in the order temperature, top-n-sigma, top-k, typical, top-p, min-p, top-a, XTC. Each looks at the
+    probabilities of what those before it have left, renormalized, and leaves one token at least. Mirostat knows temperature
+    alone.
+
     Attributes:
         temperature: Divides the logits; 0 takes the best token.
         top_k: Only so many of the best may be drawn; 0, or more than there are, is off.
-        top_p: Only the best that together reach this share may be drawn, of what ``top_k`` left; 1 is off.
+        top_p: Only the best that together reach this share may be drawn; 1 is off.
         seed: With ``stream`` and ``position``, the random number: 0 to 2**64 - 1.
         stream: Likewise.
         position: Likewise.
-        top_n_sigma: Only logits within so many of the row's standard deviations below the best may be drawn; 0 is off.
-        typical_p: Only tokens whose surprise is nearest to the expected one, together of this share; 1 is off.
-        min_p: Only tokens at least this many times as likely as the best; 0 is off.
+        top_n_sigma: Only logits within so many standard deviations of the row's logits (forbidden ones left out) below the
+            best may be drawn; 0 is off.
+        typical_p: Only the tokens whose surprise is nearest to the expected one, as many as together reach this share; 1 is
+            off.
+        min_p: Only tokens at least this many times as likely as the best, 0 to 1; 0 is off.
         top_a: Only tokens of at least this many times the square of the best one's probability; 0 is off.
-        xtc_probability: How often all tokens from ``xtc_threshold`` on, but the least likely of them, may not be drawn.
+        xtc_probability: How often all tokens of at least ``xtc_threshold`` may not be drawn, but the least likely of them;
+            a random number of its own decides.
         xtc_threshold: A probability.
         mirostat: Which version of Mirostat takes the place of all that narrows the choice; 0 is off.
-        mirostat_mu: The largest surprise, in bits, that it allows at this position; the caller adapts it to what
-            `draw_with_surprises` reports.
+        mirostat_mu: How surprising the token may be, in bits; the caller adapts it to what `draw_with_surprises` reports.
     """
 
     temperature: float = 0.0
@@ -62,19 +71,38 @@ class Draw:
     mirostat: Literal[0, 1, 2] = 0
     mirostat_mu: float = 10.0
 
+    @property
+    def takes_best(self) -> bool:
+        """Whether nothing is drawn."""
+        return self.temperature == 0 or self.top_k == 1 or self.top_p == 0
+
+    @property
+    def narrowing(self) -> Narrowing:
+        """What decides which tokens may be drawn."""
+        if self.mirostat:
+            return Narrowing.MIROSTAT if self.mirostat == 1 else Narrowing.MIROSTAT_2
+        filtered = (
+            self.min_p > 0
+            or self.typical_p < 1
+            or self.xtc_probability > 0
+            or self.top_n_sigma > 0
+            or self.top_a > 0
+        )
+        return Narrowing.FILTERS if filtered else Narrowing.PLAIN
+
 
 def prepare_draws() -> None:
     """Load the code, or compile it where this machine has none yet: some seconds, once."""
-    default_store().prepare([_kernel()])
-    _draw()
+    default_store().prepare([_kernel("draw")])
+    _calls("draw")
 
 
 def draw_tokens(rows: Sequence[np.ndarray], draws: Sequence[Draw]) -> list[int]:
     """A token for each row, which depends on that row alone.
 
-    Tokens are drawn from ``exp((x - max) / temperature)``, in float32 and summed in float64: by rising id with temperature
-    alone, else from the best token downwards, of equal ones the lower id first. The drawn token is the first whose running
-    sum passes the random number's share of the whole.
+    Tokens are drawn from ``exp((x - max) / temperature)``, in float32 and summed in float64: by rising id, or, with top-k, or
+    top-p and no other filter, from the best token downwards, of equal ones the lower id first. The drawn token is the first
+    whose running sum passes the random number's share of the whole. No weight is left below e ** -87.
 
     Args:
         rows: Logits, each float32 ``[vocab]``, contiguous, of one length.
@@ -83,53 +111,7 @@ def draw_tokens(rows: Sequence[np.ndarray], draws: Sequence[Draw]) -> list[int]:
     Returns:
         Token ids; -1 for rows that hold NaN, or whose largest logit is infinite.
     """
-    if not rows:
-        return []
-    width = len(rows[0])
-    orders = bytearray(8 * ORDER_WORDS * len(rows))
-    drawn = 0
-    for at, (row, draw) in enumerate(zip(rows, draws, strict=True)):
-        assert row.dtype == np.float32 and row.shape == (width,) and row.flags.c_contiguous
-        if (
-            draw.mirostat
-            or draw.top_n_sigma
-            or draw.typical_p < 1
-            or draw.min_p
-            or draw.top_a
-            or draw.xtc_probability
-        ):
-            raise KernelError(
-                f"the kernel that draws tokens knows temperature, top_k and top_p only, not {draw}"
-            )
-        by, rest = _inverse(draw.temperature)
-        top_k = draw.top_k if draw.top_k < width else 0
-        if top_k == 1 or draw.top_p == 0:
-            by = 0.0
-        drawn += by != 0
-        PACKED_ORDER.pack_into(
-            orders,
-            at * PACKED_ORDER.size,
-            row.__array_interface__["data"][0],
-            by,
-            rest,
-            top_k,
-            draw.top_p,
-            draw.seed,
-            draw.stream,
-            draw.position,
-        )
-    held, tokens = np.frombuffer(orders, np.int64), np.empty(len(rows), np.int64)
-    parts, blocks = min(len(rows), _cores()), -(-width // BLOCK)
-    maxima, sums, *candidates = workspace().addresses(
-        *(parts * blocks * size for size in (4, 8)), *(parts * width * 8 for _ in range(3))
-    )
-    _draw().run(
-        [(_ROWS, width, held.ctypes.data, tokens.ctypes.data, maxima, sums, *candidates)],
-        [parts],
-        seconds=(len(rows) + 3 * drawn) * width / _COMPARED_PER_S,
-        rows=len(rows),
-    )
-    return tokens.tolist()
+    return _draw(rows, draws)[0].tolist() if rows else []
 
 
 def draw_with_surprises(
@@ -137,21 +119,184 @@ def draw_with_surprises(
 ) -> tuple[list[int], list[float | None]]:
     """As `draw_tokens`, and how surprising the tokens are that Mirostat drew.
 
+    Of version 1 the caller's next ``mirostat_mu`` is ``mu - eta * (surprise - tau)``, as of version 2; the first is ``2 * tau``.
+
     Returns:
-        Token ids, and for each ``-log2`` of its probability in bits, after temperature and before anything is cut off; None
-        where Mirostat did not draw (it is off, the best token was asked for, or the row is broken).
+        Token ids, and for each ``-log2`` of its probability in bits, after temperature and before anything is cut off, as in
+        the paper (https://arxiv.org/abs/2007.14966); None where Mirostat did not draw (it is off, the best token was asked
+        for, or the row is broken).
     """
-    return draw_tokens(rows, draws), [None] * len(rows)
+    if not rows:
+        return [], []
+    tokens, shares = (drawn.tolist() for drawn in _draw(rows, draws))
+    surprises = [
+        -math.log2(share) if draw.mirostat and not draw.takes_best and token >= 0 else None
+        for token, share, draw in zip(tokens, shares, draws, strict=True)
+    ]
+    return tokens, surprises
+
+
+def distribution(row: np.ndarray, draw: Draw) -> tuple[np.ndarray, np.ndarray]:
+    """What `draw_tokens` draws a row's token from.
+
+    Args:
+        row: Logits, float32 ``[vocab]``, contiguous.
+        draw: How. XTC excludes or does not, as it does at that position.
+
+    Returns:
+        Ids int64 ``[kept]`` in the order in which they are drawn, and their probabilities, float64 ``[kept]``; those that have
+        none are left out. Empty for rows whose token is -1.
+    """
+    width = len(row)
+    orders = _orders([row], [draw])
+    count, ids, weights = np.zeros(1, np.int64), np.empty(width, np.int64), np.empty(width, np.float32)
+    _calls("distribution").run(
+        [
+            (
+                _ROWS,
+                width,
+                orders.ctypes.data,
+                count.ctypes.data,
+                weights.ctypes.data,
+                *_work(1, width),
+                ids.ctypes.data,
+            )
+        ],
+        [1],
+        seconds=0,
+        rows=1,
+    )
+    kept = weights[: count[0]].astype(np.float64)
+    return ids[: count[0]].copy(), kept / kept.sum()
+
+
+def _draw(rows: Sequence[np.ndarray], draws: Sequence[Draw]) -> tuple[np.ndarray, np.ndarray]:
+    """Tokens, and of rows that Mirostat narrows the share of the row's weight that they have."""
+    width, orders = len(rows[0]), _orders(rows, draws)
+    drawn = np.count_nonzero(orders[:, Order.BY])
+    tokens, shares = np.empty(len(rows), np.int64), np.empty(len(rows))
+    parts = min(len(rows), _cores())
+    _calls("draw").run(
+        [
+            (
+                _ROWS,
+                width,
+                orders.ctypes.data,
+                tokens.ctypes.data,
+                shares.ctypes.data,
+                *_work(parts, width),
+                0,
+            )
+        ],
+        [parts],
+        seconds=(len(rows) + 3 * drawn) * width / _COMPARED_PER_S,
+        rows=len(rows),
+    )
+    return tokens, shares
+
+
+def _work(parts: int, width: int) -> list[int]:
+    """Memory of the kernels that draw."""
+    blocks, room = -(-width // BLOCK), -(-width // _LANES) * _LANES
+    of_part = (4 * blocks, 8 * blocks, *([8 * width] * 3), 4 * blocks, 12 * room, 4 * room)
+    return workspace().addresses(*(parts * size for size in of_part))
+
+
+def _orders(rows: Sequence[np.ndarray], draws: Sequence[Draw]) -> np.ndarray:
+    """What the kernels are told: int64 ``[rows, ORDER_WORDS]``."""
+    width, packed = len(rows[0]), bytearray(PACKED_ORDER.size * len(rows))
+    ranked = list[int]()
+    for at, (row, draw) in enumerate(zip(rows, draws, strict=True)):
+        assert row.dtype == np.float32 and row.shape == (width,) and row.flags.c_contiguous
+        by, rest = (0.0, 0.0) if draw.takes_best else _inverse(draw.temperature)
+        narrowing = draw.narrowing
+        if narrowing is Narrowing.MIROSTAT and by:
+            ranked.append(at)
+        PACKED_ORDER.pack_into(
+            packed,
+            at * PACKED_ORDER.size,
+            row.__array_interface__["data"][0],
+            by,
+            rest,
+            draw.top_k if draw.top_k < width else 0,
+            draw.top_p,
+            draw.seed,
+            draw.stream,
+            draw.position,
+            narrowing,
+            draw.top_n_sigma,
+            draw.typical_p,
+            draw.min_p,
+            _depth(draw),
+            draw.top_a,
+            draw.xtc_probability,
+            draw.xtc_threshold,
+            2.0**-draw.mirostat_mu if narrowing is Narrowing.MIROSTAT_2 else 0.0,
+        )
+    orders = np.frombuffer(packed, np.int64).reshape(len(rows), ORDER_WORDS)
+    if ranked:
+        for at, exponent in zip(ranked, _zipf(orders[ranked], width), strict=True):
+            count = _num_unsurprising(exponent, draws[at].mirostat_mu, width)
+            orders[at, Order.TOP_K] = count if count < width else 0
+    return orders
+
+
+def _depth(draw: Draw) -> float:
+    """Temperatures below the best at which, a little generously, min-p cuts; infinite if others look at the row before it."""
+    if draw.min_p <= 0 or draw.typical_p < 1 or draw.top_p < 1:
+        return math.inf
+    return 0.01 - math.log(min(draw.min_p, 1.0))
+
+
+def _zipf(orders: np.ndarray, width: int) -> list[float]:
+    """Zipf's exponent of rows that Mirostat narrows, from their best tokens."""
+    exponents, parts = np.empty(len(orders)), min(len(orders), _cores())
+    maxima, *candidates = workspace().addresses(
+        4 * parts * -(-width // BLOCK), *(parts * width * 8 for _ in range(2))
+    )
+    _calls("zipf").run(
+        [(_ROWS, width, orders.ctypes.data, exponents.ctypes.data, maxima, *candidates)],
+        [parts],
+        seconds=2 * len(orders) * width / _COMPARED_PER_S,
+        rows=len(orders),
+    )
+    return exponents.tolist()
+
+
+def _num_unsurprising(exponent: float, mu: float, vocab: int) -> int:
+    """How many of the best tokens have a mean surprise of ``mu`` bits, by Zipf's law (https://arxiv.org/abs/2007.14966, eq. 2)."""
+    if math.isnan(exponent):
+        return 1
+    excess, most = exponent - 1, math.log(vocab)
+    over = excess / -math.expm1(-excess * most) if excess else 1 / most
+    power = math.log(over) + mu * math.log(2)
+    if power <= 0:
+        return 1
+    return vocab if power >= exponent * most else max(1, int(math.exp(power / exponent)))
+
+
+_ARGUMENTS = {
+    "draw": (
+        "drawing:draw",
+        "rows width orders tokens shares maxima sums items spare reached key_maxima values ids unused",
+    ),
+    "distribution": (
+        "drawing:distribution",
+        "rows width orders count weights maxima sums items spare reached key_maxima values kept_ids ids",
+    ),
+    "zipf": ("mirostat:zipf", "rows width orders exponents maxima items spare"),
+}
+"""Kernels by name, and the names of their words."""
 
 
 @cache
-def _draw() -> NodeCalls:
-    return NodeCalls(_kernel())
+def _calls(name: str) -> NodeCalls:
+    return NodeCalls(_kernel(name))
 
 
-def _kernel() -> StepKernel:
-    arguments = ("rows", "width", "orders", "tokens", "maxima", "sums", "items", "spare", "reached")
-    return step_kernel("drawing:draw", arguments)
+def _kernel(name: str) -> StepKernel:
+    factory, arguments = _ARGUMENTS[name]
+    return step_kernel(factory, arguments.split())
 
 
 @cache
@@ -161,9 +306,7 @@ def _cores() -> int:
 
 @lru_cache(maxsize=256)
 def _inverse(temperature: float) -> tuple[float, float]:
-    """The inverse in two float32; 0 for a temperature of 0."""
-    if temperature == 0:
-        return 0.0, 0.0
+    """The inverse of a temperature above 0 in two float32."""
     inverse = 1 / min(max(temperature, _COLDEST), _HOTTEST)
     high = float(np.float32(inverse))
     return high, inverse - high

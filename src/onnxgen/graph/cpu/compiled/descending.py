@@ -13,6 +13,8 @@ Tokens are collected in bands of logits from the best downwards, and each band i
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from onnxgen.graph.cpu.compiled.candidate_items import (
@@ -33,6 +35,8 @@ _HIGHEST = np.float32(np.inf)
 _MANY = 64
 _SLOWLY, _FAST, _LEAST = np.float32(1.25), np.float32(4), np.float32(0.25)
 """How the depth of bands grows after one of many tokens and of few; in temperatures, it is this at least."""
+_WEIGHTLESS = np.float32(100)
+"""Temperatures below the best at which nothing has weight."""
 
 
 @leaf
@@ -68,26 +72,69 @@ def draw_of_best(
         reached: Of float64 ``[width]``.
         scratch: Of a few KB.
     """
-    low = _first_cut(maxima, (width + BLOCK - 1) // BLOCK, top_k, items, spare, scratch)
-    mass = 0.0
-    high, depth, size, sums = _HIGHEST, highest - low, 0, doubles(reached, width)
-    while True:
-        found = collect(x, width, maxima, low, high, items + 8 * size)
-        sort(items + 8 * size, found, spare, scratch)
-        add_up(x, width, highest, by, rest, items, size, found, sums, scratch, mass)
-        size += found
-        mass = sums[size - 1]
-        if size >= top_k:
-            break
-        depth = max((_SLOWLY if found > _MANY else _FAST) * depth, _LEAST / by)
-        high, low = low, highest - depth
-    size = top_k
-    if top_p < 1:
-        size = min(size, first_from(sums, size, top_p * sums[size - 1]) + 1)
+    size = best_candidates(x, width, maxima, highest, by, rest, top_k, top_p, items, spare, reached, scratch)
+    sums = doubles(reached, width)
     last = sums[size - 1]
     # Rounding may leave nothing beyond the goal: then the last token of any weight.
     at = min(first_beyond(sums, size, number * last), first_from(sums, size, last))
     return ints64(items, size)[at] & ITEM_PLACES
+
+
+@leaf
+def best_candidates(
+    x: int,
+    width: int,
+    maxima: int,
+    highest: float,
+    by: float,
+    rest: float,
+    top_k: int,
+    top_p: float,
+    items: int,
+    spare: int,
+    reached: int,
+    scratch: int,
+) -> int:
+    """Items of the tokens that `draw_of_best` draws among, in order, and the running sum of their weights; returns how many."""
+    floor = weightless_from(highest, by)
+    size = best_items(x, width, maxima, highest, by, top_k, floor, items, spare, scratch)
+    sums = doubles(reached, width)
+    add_up(x, width, highest, by, rest, items, 0, size, sums, scratch, 0.0)
+    if top_p < 1:
+        size = min(size, first_from(sums, size, top_p * sums[size - 1]) + 1)
+    return size
+
+
+@exact
+def weightless_from(highest: float, by: float) -> Any:
+    """A logit below which no token has any weight."""
+    return highest - _WEIGHTLESS / by
+
+
+@leaf
+def best_items(
+    x: int,
+    width: int,
+    maxima: int,
+    highest: float,
+    by: float,
+    count: int,
+    floor: float,
+    items: int,
+    spare: int,
+    scratch: int,
+) -> int:
+    """Items of the ``count`` best tokens in order, of those whose logits are at least ``floor``; returns how many there are."""
+    low = max(_first_cut(maxima, (width + BLOCK - 1) // BLOCK, count, items, spare, scratch), floor)
+    high, depth, size = _HIGHEST, highest - low, 0
+    while True:
+        found = collect(x, width, maxima, low, high, items + 8 * size)
+        sort(items + 8 * size, found, spare, scratch)
+        size += found
+        if size >= count or low <= floor:
+            return min(size, count)
+        depth = max((_SLOWLY if found > _MANY else _FAST) * depth, _LEAST / by)
+        high, low = low, max(highest - depth, floor)
 
 
 @exact

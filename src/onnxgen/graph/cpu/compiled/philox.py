@@ -35,12 +35,13 @@ _high: Any = intrinsic(_high_product)
 
 
 @exact
-def uniform(seed: int, stream: int, position: int) -> float:
+def uniform(seed: int, stream: int, position: int, purpose: int) -> float:
     """The float64 in ``[0, 1)`` at a position of a stream: the first number of ``numpy.random.Philox``.
 
-    Its key is ``seed + (stream << 64)``, its counter the position.
+    Its key is ``seed + (stream << 64)``, its counter ``position + (purpose << 64)``: numbers that are drawn for different
+    purposes at one position have nothing to do with each other.
     """
-    a, b, c, d = position + 1, 0, 0, 0
+    a, b, c, d = position + 1, purpose, 0, 0
     key, other = seed, stream
     for _ in range(_ROUNDS):
         a, b, c, d = (

@@ -1,0 +1,242 @@
+"""The tokens of a row that may still be drawn, as filters cut them down.
+
+A record of words says where they are::
+
+    VALUES   float32 [count]   logits: of the row itself, or copies of some of them
+    WEIGHTS  float32 [count]   0: may not be drawn; zeros follow up to a multiple of 16
+    IDS      int32 [count]     token ids; address 0: a token's place is its id
+
+Removing a token sets its weight to 0. Where few are left of many, those that are left move together.
+"""
+
+# pyright: reportUntypedFunctionDecorator=false
+# Reason: numba's decorators are not typed.
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from onnxgen.graph.cpu.compiled.candidate_items import ITEM_PLACES
+from onnxgen.graph.cpu.compiled.draw_orders import BLOCK
+from onnxgen.graph.cpu.compiled.function import leaf
+from onnxgen.graph.cpu.compiled.kernel import doubles, floats, ints32, ints64, word
+from onnxgen.graph.cpu.compiled.lane_floats import (
+    at_least,
+    exact,
+    if_from,
+    larger,
+    largest_of,
+    load,
+    load_first,
+    splat,
+    store,
+    sum_of,
+)
+from onnxgen.graph.cpu.compiled.lane_keys import lanes_within, lowest_bit
+from onnxgen.graph.cpu.compiled.token_weights import weights
+from onnxgen.graph.cpu.compiled.vector_math import LANES
+
+
+class Kept(IntEnum):
+    """Indices of the record's words.
+
+    Attributes:
+        COUNT: How many tokens there are, removed ones too.
+        VALUES: See above.
+        WEIGHTS: See above.
+        IDS: See above.
+        OWN_VALUES: Memory for copies of logits, as long as the row.
+        OWN_IDS: Memory for their ids.
+        KEYS: float32, to work with, as all that follow.
+        MAXIMA: Of blocks of keys.
+        ITEMS: int64.
+        SPARE: int64.
+        SUMS: float64, of blocks.
+    """
+
+    COUNT = 0
+    VALUES = 1
+    WEIGHTS = 2
+    IDS = 3
+    OWN_VALUES = 4
+    OWN_IDS = 5
+    KEYS = 6
+    MAXIMA = 7
+    ITEMS = 8
+    SPARE = 9
+    SUMS = 10
+
+
+KEPT_WORDS = len(Kept)
+
+_COUNT, _VALUES, _WEIGHTS, _IDS = int(Kept.COUNT), int(Kept.VALUES), int(Kept.WEIGHTS), int(Kept.IDS)
+_OWN_VALUES, _OWN_IDS, _ITEMS, _SUMS = (
+    int(Kept.OWN_VALUES),
+    int(Kept.OWN_IDS),
+    int(Kept.ITEMS),
+    int(Kept.SUMS),
+)
+
+_LOWEST, _HIGHEST = np.float32(-np.inf), np.float32(np.inf)
+_ZERO, _ONE = np.float32(0), np.float32(1)
+SMALLEST_WEIGHT = np.float32(2.0**-126)
+"""No weight but 0 is less."""
+_FAR = np.float32(-1e20)
+_ALL = (1 << LANES) - 1
+_MANY, _PART = 2048, 8
+"""Of so many tokens, those that are left move together when they are less than one in so many."""
+
+
+@exact
+def take_row(kept: int, x: int, width: int) -> None:
+    """All tokens of a row may be drawn."""
+    record = ints64(kept, KEPT_WORDS)
+    record[_COUNT], record[_VALUES], record[_IDS] = width, x, 0
+
+
+@leaf
+def take_items(kept: int, x: int, width: int, count: int) -> None:
+    """The first ``count`` of the record's items may be drawn, in their order."""
+    row, items = floats(x, width), ints64(word(kept, _ITEMS), count)
+    values, ids = floats(word(kept, _OWN_VALUES), count), ints32(word(kept, _OWN_IDS), count)
+    for i in range(count):
+        token = items[i] & ITEM_PLACES
+        values[i], ids[i] = row[token], token
+    record = ints64(kept, KEPT_WORDS)
+    record[_COUNT], record[_VALUES], record[_IDS] = count, word(kept, _OWN_VALUES), word(kept, _OWN_IDS)
+
+
+@leaf
+def take_from(kept: int, x: int, width: int, maxima: int, low: float) -> None:
+    """Tokens whose logits are at least ``low``, which is finite, may be drawn, by rising id."""
+    row, blocks, found = floats(x, width), (width + BLOCK - 1) // BLOCK, 0
+    values, ids = floats(word(kept, _OWN_VALUES), width), ints32(word(kept, _OWN_IDS), width)
+    for block in range(blocks):
+        if floats(maxima, blocks)[block] < low:
+            continue
+        end = min(width, (block + 1) * BLOCK)
+        for i in range(block * BLOCK, end, LANES):
+            within = lanes_within(load_first(x + 4 * i, end - i, _LOWEST), low, _HIGHEST)
+            if within == _ALL:
+                store(word(kept, _OWN_VALUES) + 4 * found, load(x + 4 * i))
+                for lane in range(LANES):
+                    ids[found + lane] = i + lane
+                found += LANES
+                continue
+            while within:
+                token = i + lowest_bit(within)
+                within &= within - 1
+                values[found], ids[found] = row[token], token
+                found += 1
+    record = ints64(kept, KEPT_WORDS)
+    record[_COUNT], record[_VALUES], record[_IDS] = found, word(kept, _OWN_VALUES), word(kept, _OWN_IDS)
+
+
+@leaf
+def weigh(kept: int, highest: float, by: float, rest: float) -> tuple[float, float]:
+    """Give all tokens their weights; returns the sum of these, and that of each times how far its logit is from the best."""
+    count, x, own = word(kept, _COUNT), word(kept, _VALUES), word(kept, _WEIGHTS)
+    total, distance = 0.0, 0.0
+    for first in range(0, count, BLOCK):
+        end = min(count, first + BLOCK)
+        a, b = splat(_ZERO), splat(_ZERO)
+        for i in range(first, end, LANES):
+            value = load_first(x + 4 * i, end - i, _LOWEST)
+            weight = weights(value, highest, by, rest)
+            store(own + 4 * i, weight)
+            a += weight
+            b += weight * at_least(value - highest, _FAR)
+        total += np.float64(sum_of(a))
+        distance += np.float64(sum_of(b))
+    return total, distance
+
+
+@leaf
+def total_and_heaviest(kept: int) -> tuple[float, float]:
+    """The sum of the weights, and the largest of them."""
+    count, own = word(kept, _COUNT), word(kept, _WEIGHTS)
+    total, heaviest = 0.0, splat(_ZERO)
+    for first in range(0, count, BLOCK):
+        a = splat(_ZERO)
+        for i in range(first, min(count, first + BLOCK), LANES):
+            weight = load(own + 4 * i)
+            a += weight
+            heaviest = larger(weight, heaviest)
+        total += np.float64(sum_of(a))
+    return total, largest_of(heaviest)
+
+
+@leaf
+def remove_below(kept: int, keys: int, low: float) -> None:
+    """Remove tokens whose keys, float32 ``[count]``, are less than ``low``."""
+    count, own = word(kept, _COUNT), word(kept, _WEIGHTS)
+    left = splat(_ZERO)
+    for i in range(0, count, LANES):
+        weight = if_from(load_first(keys + 4 * i, count - i, _LOWEST), low, load(own + 4 * i))
+        store(own + 4 * i, weight)
+        left += if_from(weight, SMALLEST_WEIGHT, _ONE)
+    if count > _MANY and _PART * np.int64(sum_of(left)) < count:
+        _move_together(kept)
+
+
+@exact
+def _move_together(kept: int) -> None:
+    count, own, known = word(kept, _COUNT), word(kept, _WEIGHTS), word(kept, _IDS)
+    row, weight = floats(word(kept, _VALUES), count), floats(own, count)
+    values, ids = floats(word(kept, _OWN_VALUES), count), ints32(word(kept, _OWN_IDS), count)
+    found = 0
+    for i in range(0, count, LANES):
+        within = lanes_within(load(own + 4 * i), SMALLEST_WEIGHT, _HIGHEST)
+        while within:
+            place = i + lowest_bit(within)
+            within &= within - 1
+            values[found], weight[found] = row[place], weight[place]
+            ids[found] = ids[place] if known else place
+            found += 1
+    for i in range(found, (found + LANES - 1) // LANES * LANES):
+        weight[i] = _ZERO
+    record = ints64(kept, KEPT_WORDS)
+    record[_COUNT], record[_VALUES], record[_IDS] = found, word(kept, _OWN_VALUES), word(kept, _OWN_IDS)
+
+
+@exact
+def id_at(kept: int, place: int) -> int:
+    """The id of the token at a place."""
+    ids: Any = ints32(word(kept, _IDS), place + 1)
+    found: Any = np.int64(ids[place]) if word(kept, _IDS) else place
+    return found
+
+
+@leaf
+def drawn_place(kept: int, number: float) -> int:
+    """The place at which the running sum of weights passes ``number`` times the whole; that of a token of some weight."""
+    count, own = word(kept, _COUNT), word(kept, _WEIGHTS)
+    blocks = (count + BLOCK - 1) // BLOCK
+    sums: Any = doubles(word(kept, _SUMS), blocks)
+    total = 0.0
+    for block in range(blocks):
+        a = splat(_ZERO)
+        for i in range(block * BLOCK, min(count, (block + 1) * BLOCK), LANES):
+            a += load(own + 4 * i)
+        sums[block] = np.float64(sum_of(a))
+        total += sums[block]
+    goal = number * total
+    chosen, start, reached = 0, 0.0, 0.0
+    for block in range(blocks):
+        if sums[block] > 0:
+            chosen, start = block, reached
+            reached += sums[block]
+            if reached > goal:
+                break
+    # Rounding may leave it short of the goal: then the last place of any weight.
+    weight, place, reached = floats(own, count), 0, start
+    for i in range(chosen * BLOCK, min(count, (chosen + 1) * BLOCK)):
+        if weight[i] > 0:
+            place = i
+            reached += np.float64(weight[i])
+            if reached > goal:
+                break
+    return place

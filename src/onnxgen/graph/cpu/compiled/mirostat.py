@@ -1,0 +1,107 @@
+"""Mirostat (https://arxiv.org/abs/2007.14966): how surprising a token may be is what narrows the choice."""
+
+# pyright: reportUntypedFunctionDecorator=false
+# Reason: numba's decorators are not typed.
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from onnxgen.graph.cpu.compiled.candidate_items import ITEM_PLACES
+from onnxgen.graph.cpu.compiled.descending import best_items, weightless_from
+from onnxgen.graph.cpu.compiled.draw_orders import BLOCK, ORDER_WORDS, Narrowing, Order
+from onnxgen.graph.cpu.compiled.function import leaf
+from onnxgen.graph.cpu.compiled.kept_tokens import (
+    Kept,
+    remove_below,
+    take_items,
+    take_row,
+    total_and_heaviest,
+    weigh,
+)
+from onnxgen.graph.cpu.compiled.kernel import doubles, float_word, floats, ints64, word
+from onnxgen.graph.cpu.compiled.row_blocks import note_maxima, note_sums
+
+MOST_RANKED = 100
+"""Of so many of the best tokens the probabilities tell how fast they fall."""
+
+_FALLS = tuple(math.log((i + 2) / (i + 1)) for i in range(MOST_RANKED - 1))
+"""How fast the logarithms of probabilities would fall from rank to rank if Zipf's exponent were 1."""
+
+_ADDRESS, _BY, _BY_REST, _TOP_K = int(Order.ADDRESS), int(Order.BY), int(Order.BY_REST), int(Order.TOP_K)
+_NARROWING, _LEAST = int(Order.NARROWING), int(Order.LEAST)
+_FIRST = int(Narrowing.MIROSTAT)
+_WEIGHTS, _ITEMS, _SPARE, _SUMS = int(Kept.WEIGHTS), int(Kept.ITEMS), int(Kept.SPARE), int(Kept.SUMS)
+_LOWEST, _HIGHEST = np.float32(-np.inf), np.float32(np.inf)
+
+
+@leaf
+def keep_unsurprising(
+    order: int, x: int, width: int, maxima: int, highest: float, kept: int, scratch: int
+) -> float:
+    """Leave in the record what may be drawn of a row; returns the weight of all tokens."""
+    by, rest = float_word(order, _BY), float_word(order, _BY_REST)
+    top_k = word(order, _TOP_K)
+    if word(order, _NARROWING) == _FIRST and top_k > 0:
+        total = note_sums(x, width, highest, by, rest, word(kept, _SUMS))
+        items, spare = word(kept, _ITEMS), word(kept, _SPARE)
+        floor = weightless_from(highest, by)
+        found = best_items(x, width, maxima, highest, by, top_k, floor, items, spare, scratch)
+        take_items(kept, x, width, found)
+        weigh(kept, highest, by, rest)
+        return total
+    take_row(kept, x, width)
+    weigh(kept, highest, by, rest)
+    total, heaviest = total_and_heaviest(kept)
+    if word(order, _NARROWING) != _FIRST:
+        least = total * doubles(order + 8 * _LEAST, 1)[0]
+        remove_below(kept, word(kept, _WEIGHTS), min(np.float32(least), np.float32(heaviest)))
+    return total
+
+
+def zipf() -> Callable[[int, int, int, int, int], None]:
+    """The exponent of Zipf's law that the best tokens of each row follow; NaN where there are no two that have any weight.
+
+    Words:
+
+        1       rows: index of the header's word that counts them
+        2       width
+        3       orders: as for `onnxgen.graph.cpu.compiled.drawing.draw`
+        4       exponents: float64 [rows]
+        5       maxima: float32 [parts, blocks], to work with, as all that follow
+        6, 7    items, spare: int64 [parts, width]
+    """
+
+    def kernel(row: int, step: int, scratch: int, part: int, parts: int) -> None:
+        rows, width = word(step, word(row, 1)), word(row, 2)
+        blocks = (width + BLOCK - 1) // BLOCK
+        maxima = word(row, 5) + 4 * part * blocks
+        items, spare = word(row, 6) + 8 * part * width, word(row, 7) + 8 * part * width
+        exponents = doubles(word(row, 4), rows)
+        for r in range(part, rows, parts):
+            order = word(row, 3) + 8 * ORDER_WORDS * r
+            x, by = word(order, _ADDRESS), float_word(order, _BY)
+            highest = note_maxima(x, width, maxima)
+            exponents[r] = np.nan
+            if highest > _LOWEST and highest < _HIGHEST:
+                floor = weightless_from(highest, by)
+                found = best_items(x, width, maxima, highest, by, MOST_RANKED, floor, items, spare, scratch)
+                if found > 1:
+                    exponents[r] = _exponent(x, width, by, items, found)
+
+    return kernel
+
+
+@leaf
+def _exponent(x: int, width: int, by: float, items: int, count: int) -> float:
+    """The least squares estimate, from how far each token's logit is below that of the one before it."""
+    row, ranked = floats(x, width), ints64(items, count)
+    products, squares = 0.0, 0.0
+    for i in range(count - 1):
+        here, following = row[ranked[i] & ITEM_PLACES], row[ranked[i + 1] & ITEM_PLACES]
+        products += _FALLS[i] * (np.float64(here) - np.float64(following)) * by
+        squares += _FALLS[i] * _FALLS[i]
+    return products / squares

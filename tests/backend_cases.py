@@ -28,6 +28,7 @@ class Case:
     tolerance: float
     rope_switch: int | None = None  # longer sequences must be computed anew
     hidden: Callable[[Sequence[int]], np.ndarray] | None = None  # [tokens, hidden] behind the last norm
+    embeddings: np.ndarray | None = None  # [vocab, hidden] that the first layer reads
 
     def check(self, got: np.ndarray, tokens: Sequence[int], rows: Sequence[int], note: object = "") -> None:
         """Compare logits with the oracle's after the given positions of a sequence."""
@@ -123,7 +124,9 @@ def make_case(name: str, folder: Path, seed: int) -> Case:
     model = decoder_model(decoder, style, folder / "model.onnx")
     backend = OrtBackend(model, RuntimeConfig(threads=1, cache_dir=folder), plan=plan)
     assert backend.plan_kind is plan
-    return Case(backend, decoder.logits, tolerance, sizes.rope_switch, decoder.hidden)
+    return Case(
+        backend, decoder.logits, tolerance, sizes.rope_switch, decoder.hidden, decoder.weights["embed"]
+    )
 
 
 def make_native(name: str, folder: Path, seed: int) -> Case:
@@ -133,7 +136,9 @@ def make_native(name: str, folder: Path, seed: int) -> Case:
     dtype = "int8" if "bytes" in name else "auto"
     config = RuntimeConfig(threads=2, cache_dir=folder, kv_cache_dtype=dtype)
     backend = NativeBackend(model, config, block_size=block_size)
-    return Case(backend, decoder.logits, tolerance, sizes.rope_switch, decoder.hidden)
+    return Case(
+        backend, decoder.logits, tolerance, sizes.rope_switch, decoder.hidden, decoder.weights["embed"]
+    )
 
 
 class Runner:
@@ -166,6 +171,7 @@ class Runner:
         self,
         parts: dict[str, Sequence[int]],
         *,
+        embeds: dict[str, np.ndarray] | None = None,
         logits: str | dict[str, str] = "last",
         copies: Sequence[BlockCopy] = (),
         want_hidden_states: bool = False,
@@ -176,7 +182,10 @@ class Runner:
         kinds = logits if isinstance(logits, dict) else dict.fromkeys(parts, logits)
         parts = {name: self._recomputed(name, new) for name, new in parts.items()}
         step = pack_step(
-            [self.part(n, new, logits=kinds[n]) for n, new in parts.items()],
+            [
+                dataclasses.replace(self.part(n, new, logits=kinds[n]), embeds=(embeds or {}).get(n))
+                for n, new in parts.items()
+            ],
             copies=copies,
             want_hidden_states=want_hidden_states,
             want_logits=want_logits,

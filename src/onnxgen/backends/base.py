@@ -55,6 +55,11 @@ NO_BLOCK = -1
 FULL, WINDOW = 0, 1
 """Groups of cache blocks: of layers that see the whole sequence, and of layers that see a window."""
 
+INPUTS_EMBEDS, EMBEDS_ROWS = "inputs_embeds", "embeds_rows"
+"""Entries of ``Step.inputs``, always together: float32 ``[given, width]``, what the first layer reads in place of the
+token's embedding, and int64 ``[given]``, the rows of the packed array where it does, in increasing order. Ids there count
+for nothing but must be in the vocabulary. Widths and scale are those of `GivesEmbeddings.token_embeddings`."""
+
 WINDOW_STEP_TOKENS = 1024
 """New tokens of a sequence in one step that a group of windows has room for beside the window itself."""
 
@@ -117,6 +122,7 @@ class Capabilities:
         hidden_states: ``Step.want_hidden_states`` is honoured.
         max_context: The longest sequence that the backend accepts, in tokens.
         inputs: Names of optional entries of ``Step.inputs`` that are understood.
+        embedding_size: Width of rows of ``inputs_embeds``; None: that input is not understood.
         batch_invariant: A sequence gets the same bits whatever else is in the step, however its prompt is cut into
             chunks, and wherever its blocks lie.
         window: Layers that look back over fewer positions than all can have blocks of their own (``create_cache``),
@@ -135,6 +141,7 @@ class Capabilities:
     batch_invariant: bool = False
     window: int | None = None
     adapters: Literal["none", "step", "sequence"] = "none"
+    embedding_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +186,8 @@ class SequenceInput:
         window_blocks: Likewise the blocks of layers that see a window, ``NO_BLOCK`` where one was given back;
             empty without such a group.
         adapter: Name of the adapter that computes its new tokens, and computed those in the cache; None: none.
+        embeds: float32 ``[given, width]``, what the first of the new tokens are in place of their ids' embeddings, at
+            most as many as there are new tokens; None: none of them.
     """
 
     token_ids: Sequence[int] | npt.NDArray[np.integer[Any]]
@@ -187,6 +196,7 @@ class SequenceInput:
     logits: str = "last"
     window_blocks: Sequence[int] = ()
     adapter: str | None = None
+    embeds: Float32Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +211,7 @@ class Step:
         block_table: int32 ``[seqs, max_blocks]``, padded with ``NO_BLOCK``.
         logits_rows: int64 ``[wanted]``, rows of the packed array in increasing order.
         copies: Block copies to do before anything else.
-        inputs: Optional named inputs (embeddings, adapters); each backend lists the names it knows.
+        inputs: Optional named inputs (`INPUTS_EMBEDS`); each backend lists the names it knows.
         want_hidden_states: Also return the last hidden states of the wanted rows.
         want_logits: False: return no logits, and as far as the backend can, do not compute them.
         window_table: int32 ``[seqs, max_blocks]`` of the layers that see a window; None without such a group. With
@@ -349,6 +359,20 @@ class Backend(Protocol):
         ...
 
 
+class GivesEmbeddings(Protocol):
+    """A backend whose ``capabilities.embedding_size`` is not None."""
+
+    def token_embeddings(self, token_ids: Int64Array) -> Float32Array:
+        """What the first layer reads for tokens, scaled as the model scales it: float32 ``[n, width]``.
+
+        Raises:
+            TokenIdError: An id is outside the vocabulary.
+            CapabilityError: The model has no lookup by ids that could be told.
+            StateError: The backend was closed.
+        """
+        ...
+
+
 def pack_step(
     sequences: Sequence[SequenceInput],
     *,
@@ -360,7 +384,7 @@ def pack_step(
     """Pack the parts of a step into arrays.
 
     Raises:
-        StepError: There are no sequences, or one has no new tokens.
+        StepError: There are no sequences, one has no new tokens, or fewer of them than embeddings.
     """
     if not sequences:
         raise StepError("a step needs at least one sequence, got none")
@@ -397,7 +421,7 @@ def pack_step(
         block_table=np.array([_padded(s.blocks, width) for s in sequences], np.int32),
         logits_rows=np.array(rows, np.int64),
         copies=tuple(copies),
-        inputs=inputs or {},
+        inputs={**(inputs or {}), **_embeds(sequences, ends)},
         want_hidden_states=want_hidden_states,
         want_logits=want_logits,
         window_table=_window_table(sequences),
@@ -408,6 +432,22 @@ def pack_step(
 def _adapters(sequences: Sequence[SequenceInput]) -> tuple[str | None, ...]:
     names = tuple([s.adapter for s in sequences])
     return names if any(name is not None for name in names) else ()
+
+
+def _embeds(sequences: Sequence[SequenceInput], starts: Sequence[int]) -> dict[str, npt.NDArray[Any]]:
+    given = [(start, s.embeds) for start, s in zip(starts, sequences, strict=False) if s.embeds is not None]
+    if not given:
+        return {}
+    for i, s in enumerate(sequences):
+        if s.embeds is not None and len(s.embeds) > len(s.token_ids):
+            raise StepError(
+                f"sequence {i} of the step has {len(s.embeds)} embeddings for {len(s.token_ids)} new tokens"
+            )
+    rows = [np.arange(start, start + len(embeds)) for start, embeds in given]
+    return {
+        INPUTS_EMBEDS: np.concatenate([np.asarray(embeds, np.float32) for _, embeds in given]),
+        EMBEDS_ROWS: np.concatenate(rows),
+    }
 
 
 def _window_table(sequences: Sequence[SequenceInput]) -> Int32Array | None:

@@ -7,7 +7,16 @@ from collections.abc import Container
 
 import numpy as np
 
-from onnxgen.backends.base import FULL, NO_BLOCK, WINDOW, CacheGeometry, Capabilities, Step
+from onnxgen.backends.base import (
+    EMBEDS_ROWS,
+    FULL,
+    INPUTS_EMBEDS,
+    NO_BLOCK,
+    WINDOW,
+    CacheGeometry,
+    Capabilities,
+    Step,
+)
 from onnxgen.errors import StepError, TokenIdError
 
 
@@ -65,8 +74,39 @@ def check_step(
         raise StepError(
             f"step inputs {sorted(unknown)} are not understood; known: {sorted(capabilities.inputs)}"
         )
+    if step.inputs:
+        _check_embeds(step, capabilities)
     if step.want_hidden_states and not capabilities.hidden_states:
         raise StepError("hidden states were asked for, but this model does not give them")
+
+
+def check_ids(token_ids: np.ndarray, vocab_size: int) -> None:
+    """Refuse token ids outside the vocabulary.
+
+    Raises:
+        TokenIdError: Naming the first one.
+    """
+    bad = (token_ids < 0) | (token_ids >= vocab_size)
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise TokenIdError(f"token id {int(token_ids[at])} at {at} is outside [0, {vocab_size})")
+
+
+def _check_embeds(step: Step, capabilities: Capabilities) -> None:
+    embeds, rows = step.inputs.get(INPUTS_EMBEDS), step.inputs.get(EMBEDS_ROWS)
+    if embeds is None or rows is None:
+        raise StepError(f"{INPUTS_EMBEDS} and {EMBEDS_ROWS} go together, got {sorted(step.inputs)}")
+    if rows.ndim != 1 or rows.size == 0 or embeds.shape != (rows.size, capabilities.embedding_size):
+        raise StepError(
+            f"{INPUTS_EMBEDS} must have a row of {capabilities.embedding_size} for each of {EMBEDS_ROWS}, got shapes "
+            f"{embeds.shape} and {rows.shape}"
+        )
+    if embeds.dtype != np.float32 or rows.dtype != np.int64:
+        raise StepError(
+            f"{INPUTS_EMBEDS} are {embeds.dtype} and {EMBEDS_ROWS} {rows.dtype}, not float32 and int64"
+        )
+    if rows[0] < 0 or rows[-1] >= step.num_tokens or (np.diff(rows) <= 0).any():
+        raise StepError(f"{EMBEDS_ROWS} must increase within [0, {step.num_tokens}), got {rows.tolist()}")
 
 
 def _check_tokens(step: Step, vocab_size: int) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +19,8 @@ import numpy.typing as npt
 
 from onnxgen.backends.adapters import Adapter
 from onnxgen.backends.base import (
+    EMBEDS_ROWS,
+    INPUTS_EMBEDS,
     NO_BLOCK,
     WINDOW_STEP_TOKENS,
     CacheGeometry,
@@ -29,7 +32,7 @@ from onnxgen.backends.base import (
     Step,
     StepOutput,
 )
-from onnxgen.backends.check import check_step
+from onnxgen.backends.check import check_ids, check_step
 from onnxgen.backends.fake_cache import NEVER_WRITTEN, FakeCache
 from onnxgen.backends.loaded_adapters import LoadedAdapters
 from onnxgen.errors import BackendError, CapabilityError, ConfigError, StateError, StepError
@@ -56,7 +59,8 @@ class FakeBackend:
         block_size: Positions of a cache block, which makes the backend paged. None: one slot a sequence.
         max_context: The longest sequence, in tokens.
         rewind: Whether ``context_lens`` may go back to any length. False acts like a recurrent model.
-        hidden_size: Width of hidden states; None: the model gives none.
+        hidden_size: Width of hidden states, and of embeddings in place of ids: one that is an id's counts as that id,
+            any other as a token of its own. None: the model has neither.
         window: Positions that windowed layers see, if there are any: caches can then have a group for them.
         fail_steps: Numbers of the steps (0 is the first) that raise `BackendError` instead of answering,
             after scribbling over every position that the contract leaves to a failing step.
@@ -110,6 +114,8 @@ class FakeBackend:
             batch_invariant=True,
             window=window,
             adapters=adapters,
+            inputs=frozenset() if hidden_size is None else frozenset({INPUTS_EMBEDS, EMBEDS_ROWS}),
+            embedding_size=hidden_size,
         )
         self._adapters = LoadedAdapters[int](_mark, lambda _: None)
         self._lock = threading.Lock()
@@ -188,7 +194,8 @@ class FakeBackend:
             groups = (cache.tokens.copy(), cache.window_tokens.copy())
             for c in step.copies:
                 cache.copy(c, groups[c.group])
-            sequences = [self._sequence(step, i, *groups) for i in range(step.num_seqs)]
+            read = replace(step, token_ids=self._tokens_read(step))
+            sequences = [self._sequence(read, i, *groups) for i in range(step.num_seqs)]
             why = self._reason_to_fail(number, sequences)
             if why is not None:
                 if self._capabilities.rewind:
@@ -211,6 +218,26 @@ class FakeBackend:
             if self._fail_when is not None and self._fail_when(_unmarked(sequence)):
                 return f"step {number} fails because the script says so of sequence {i}"
         return None
+
+    def token_embeddings(self, token_ids: Int64Array) -> Float32Array:
+        """What counts as these tokens, float32 ``[n, hidden]``. See `GivesEmbeddings`."""
+        if self._hidden_size is None:
+            raise CapabilityError("this scripted model has no embeddings; give it a hidden_size")
+        check_ids(token_ids, self._vocab_size)
+        rows = [_noise(np.array([i], np.int64), self._hidden_size, salt=2) for i in token_ids.tolist()]
+        return np.array(rows, np.float32).reshape(-1, self._hidden_size)
+
+    def _tokens_read(self, step: Step) -> Int64Array:
+        """The step's tokens as the model reads them: where embeddings are given, the tokens that these count as."""
+        if not step.inputs:
+            return step.token_ids
+        known = self.token_embeddings(np.arange(self._vocab_size))
+        tokens = step.token_ids.copy()
+        for row, given in zip(step.inputs[EMBEDS_ROWS], step.inputs[INPUTS_EMBEDS], strict=True):
+            same = np.flatnonzero((known == given).all(axis=1))
+            foreign = self._vocab_size + zlib.crc32(given.tobytes()) % (1 << (_MARK_SHIFT - 1))
+            tokens[row] = same[0] if same.size else foreign
+        return tokens
 
     def _sequence(self, step: Step, i: int, tokens: Int64Array, window_tokens: Int64Array) -> Int64Array:
         """Write the new tokens of sequence ``i`` and read the whole sequence back, as all layers see it."""

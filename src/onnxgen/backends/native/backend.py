@@ -7,8 +7,18 @@ import threading
 import time
 from collections.abc import Callable
 
-from onnxgen.backends.base import Capabilities, DecoderModel, KVCache, Step, StepOutput
-from onnxgen.backends.check import check_step
+from onnxgen.backends.base import (
+    EMBEDS_ROWS,
+    INPUTS_EMBEDS,
+    Capabilities,
+    DecoderModel,
+    Float32Array,
+    Int64Array,
+    KVCache,
+    Step,
+    StepOutput,
+)
+from onnxgen.backends.check import check_ids, check_step
 from onnxgen.backends.native.cache import NativeCache
 from onnxgen.backends.native.contents import spans_of
 from onnxgen.backends.native.prepared import Prepared, prepare
@@ -55,6 +65,7 @@ class NativeBackend:
         self._vocab_size = model.vocab_size
         longest = min(model.context_length, prepared.plan.positions or model.context_length)
         self._windows = layer_windows(prepared.plan, context=longest)
+        embeddings = prepared.plan.embeddings
         self._capabilities = Capabilities(
             ragged=True,
             paged=True,
@@ -64,6 +75,8 @@ class NativeBackend:
             max_context=longest,
             batch_invariant=True,
             window=max((window for window in self._windows if window is not None), default=None),
+            inputs=frozenset() if embeddings is None else frozenset({INPUTS_EMBEDS, EMBEDS_ROWS}),
+            embedding_size=None if embeddings is None else embeddings.width,
         )
         self._runner: StepRunner | None = _runner(
             prepared,
@@ -148,6 +161,15 @@ class NativeBackend:
             if runner.profiler is not None:
                 runner.profiler.add_step(time.perf_counter() - started)
             return StepOutput(logits, hidden if step.want_hidden_states else None)
+
+    def token_embeddings(self, token_ids: Int64Array) -> Float32Array:
+        """What the first layer reads for tokens, float32 ``[n, width]``. See `GivesEmbeddings`."""
+        if self._capabilities.embedding_size is None:
+            raise CapabilityError("this graph looks tokens up in several places: no row stands for a token")
+        with self._lock:
+            runner = self._loaded()
+            check_ids(token_ids, self._vocab_size)
+            return runner.embeddings(token_ids)
 
     def profile(self, run: Callable[[], object]) -> StepProfile:
         """Call ``run``, which executes steps, and say where their time went; see `ProfiledBackend`.

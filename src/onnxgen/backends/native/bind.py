@@ -40,6 +40,9 @@ class Binding:
         builder: The table, and the memory of buffers.
         attention: Memory that attention calls share, and their rows of the table.
         head_row: Rows of the table from here on make nothing but logits.
+        embeddings: Where tokens' embeddings are once the rows before ``embedded_row`` ran; None where more than one
+            call looks tokens up, so that no row could stand for a token.
+        embedded_row: See ``embeddings``.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Binding:
         )
         head = _first_of_head(plan)
         self.head_row = 0
+        self.embeddings, self.embedded_row = plan.embeddings, 0
         for index, call in enumerate(plan.calls):
             if index == head:
                 self.head_row = len(self.builder.table)
@@ -65,6 +69,9 @@ class Binding:
                 self.attention.bind(self.builder, call)
             else:
                 _BINDERS[call.family](self.builder, call)
+            if call.family is Family.EMBED and self.embeddings is not None:
+                self.embedded_row = len(self.builder.table)
+                _overwrite(self.builder, call)
 
 
 def _first_of_head(plan: StepPlan) -> int:
@@ -105,6 +112,16 @@ def _embed(builder: TableBuilder, call: Call) -> None:
         row_kernels.embed_kernel(name, host_isa()), call, parts(call.rows, lambda n: parts_of_rows(n, y.width)),
         width=y.width, factor=call.real("factor"), table=table.ctypes.data,
         table_stride=table.strides[0] // table.itemsize, y=y, y_stride=builder.floats_between(y),
+    )  # fmt: skip
+
+
+def _overwrite(builder: TableBuilder, call: Call) -> None:
+    """Behind the embeddings of ids, those that a step gives itself."""
+    y = call.writes["y"]
+    builder.add(
+        row_kernels.given_rows_kernel(), call,
+        lambda shape: parts_of_rows(shape.given, y.width) if shape.given else 0,
+        width=y.width, y=y, y_stride=builder.floats_between(y),
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnxgen.backends.base import FULL, WINDOW, Step
+from onnxgen.backends.base import EMBEDS_ROWS, FULL, INPUTS_EMBEDS, WINDOW, Step
 from onnxgen.backends.native.contents import Span
 from onnxgen.graph.cpu.compiled.header import HEADER_WORDS, Header
 from onnxgen.graph.cpu.step.table import StepShape
@@ -71,10 +71,11 @@ def cut_step(
     # Without a group of windows, kernels of windowed layers find the same blocks as the others.
     tables = (step.block_table, step.block_table if step.window_table is None else step.window_table)
     slots = [_slots(step, *both, block_size, stored_size) for both in zip(groups, tables, strict=False)]
+    given, embeds = step.inputs.get(EMBEDS_ROWS, _NO_ROWS), step.inputs.get(INPUTS_EMBEDS, _NO_EMBEDS)
     if step.num_tokens <= most_tokens:
         whole = (
             step.token_ids, rotated, step.cu_seqlens, step.context_lens, step.logits_rows,
-            tables[FULL], slots[FULL], tables[WINDOW], slots[-1],
+            tables[FULL], slots[FULL], tables[WINDOW], slots[-1], given, embeds,
         )  # fmt: skip
         yield _pass(whole, first_row=0, stored_size=stored_size)
         return
@@ -85,13 +86,22 @@ def cut_step(
         contexts = step.context_lens[first:last].copy()
         contexts[0] += start - int(step.cu_seqlens[first])
         low, high = np.searchsorted(step.logits_rows, (start, end)).tolist()
+        from_given, to_given = np.searchsorted(given, (start, end)).tolist()
         arrays = (
             step.token_ids[start:end], rotated[start:end],
             np.clip(step.cu_seqlens[first : last + 1], start, end) - start, contexts,
             step.logits_rows[low:high] - start, tables[FULL][first:last], slots[FULL][start:end],
             tables[WINDOW][first:last], slots[-1][start:end],
+            given[from_given:to_given] - start, embeds[from_given:to_given],
         )  # fmt: skip
         yield _pass(arrays, first_row=low, stored_size=stored_size)
+
+
+def embedding_pass(token_ids: np.ndarray) -> Pass:
+    """A pass of which only the embeddings of its tokens are wanted."""
+    words = [0] * HEADER_WORDS
+    words[Header.TOKENS], words[Header.TOKEN_IDS] = token_ids.size, token_ids.ctypes.data
+    return Pass(np.array(words, np.int64), StepShape(tokens=token_ids.size, rows=0), 0, (token_ids,))
 
 
 def _slots(
@@ -129,17 +139,23 @@ _ADDRESSES = (
     Header.SLOTS,
     Header.WINDOW_TABLE,
     Header.WINDOW_SLOTS,
+    Header.GIVEN_ROWS,
+    Header.GIVEN_EMBEDS,
 )
-_TYPES = (np.int64, np.int64, np.int32, np.int32, np.int64, np.int32, np.int64, np.int32, np.int64)
+_TYPES = (
+    np.int64, np.int64, np.int32, np.int32, np.int64, np.int32, np.int64, np.int32, np.int64, np.int64, np.float32,
+)  # fmt: skip
+_NO_ROWS, _NO_EMBEDS = np.empty(0, np.int64), np.empty((0, 0), np.float32)
 
 
 def _pass(arrays: tuple[np.ndarray, ...], *, first_row: int, stored_size: int) -> Pass:
     held = tuple(np.ascontiguousarray(a, kind) for a, kind in zip(arrays, _TYPES, strict=True))
-    tokens, rows = held[0].size, held[4].size
+    tokens, rows, given = held[0].size, held[4].size, held[9].size
     words = [0] * HEADER_WORDS
     words[Header.TOKENS], words[Header.SEQS], words[Header.ROWS] = tokens, held[3].size, rows
+    words[Header.GIVEN] = given
     for word, array in zip(_ADDRESSES, held, strict=True):
         words[word] = array.ctypes.data
     words[Header.BLOCK_TABLE_WIDTH], words[Header.WINDOW_TABLE_WIDTH] = held[5].shape[1], held[7].shape[1]
     words[Header.BLOCK_SIZE] = stored_size
-    return Pass(np.array(words, np.int64), StepShape(tokens=tokens, rows=rows), first_row, held)
+    return Pass(np.array(words, np.int64), StepShape(tokens=tokens, rows=rows, given=given), first_row, held)

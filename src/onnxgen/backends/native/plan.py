@@ -224,3 +224,9 @@ class StepPlan:
     logits: View
     hidden_states: View | None = None
     positions: int | None = None
+
+    @property
+    def embeddings(self) -> View | None:
+        """The embeddings of tokens; None where not exactly one call looks tokens up."""
+        found = [call.writes["y"] for call in self.calls if call.family is Family.EMBED]
+        return found[0] if len(found) == 1 else None

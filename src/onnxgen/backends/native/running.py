@@ -10,7 +10,7 @@ from onnxgen.backends.base import DecoderModel, Float32Array, Step
 from onnxgen.backends.native.bind import Binding
 from onnxgen.backends.native.cache import NativeCache
 from onnxgen.backends.native.contents import Span
-from onnxgen.backends.native.passes import Pass, cut_step
+from onnxgen.backends.native.passes import Pass, cut_step, embedding_pass
 from onnxgen.backends.native.plan import View
 from onnxgen.backends.native.prepared import Prepared
 from onnxgen.backends.native.profiling import StepProfiler
@@ -69,7 +69,7 @@ class StepRunner:
             cache_bits=cache_bits,
         )
         self._binding.builder.table.load()
-        self._counts: dict[tuple[int, int, bool], np.ndarray] = {}
+        self._counts: dict[tuple[int, int, int, bool], np.ndarray] = {}
         self._logits, self._hidden = ReusedArrays(), ReusedArrays()
         self._bound: tuple[tuple[int, int], ...] | None = None
         self.profiler: StepProfiler | None = None
@@ -102,6 +102,20 @@ class StepRunner:
             None if hidden is None else hidden[1],
         )
 
+    def embeddings(self, token_ids: np.ndarray) -> Float32Array:
+        """The embeddings of checked ids int64 ``[n]``, float32 ``[n, width]``."""
+        view, end = self._binding.embeddings, self._binding.embedded_row
+        assert view is not None
+        found = np.empty((token_ids.size, view.width), np.float32)
+        for start in range(0, token_ids.size, MOST_TOKENS):
+            own = embedding_pass(np.ascontiguousarray(token_ids[start : start + MOST_TOKENS], np.int64))
+            builder, count = self._binding.builder, own.shape.tokens
+            parts = builder.table.counts(own.shape)
+            parts[end:] = 0
+            crew().run(builder.table, parts, own.header, threads=self._threads, spinning=self._spinning)
+            found[start : start + count] = builder.arena.floats(view, count)
+        return found
+
     def _run(self, own: Pass, results: dict[str, tuple[View, np.ndarray]]) -> None:
         builder, rows = self._binding.builder, own.shape.rows
         given = set(builder.arena.given.values())
@@ -125,7 +139,7 @@ class StepRunner:
                 array[own.first_row : own.first_row + rows] = builder.arena.floats(view, rows)
 
     def _parts(self, own: Pass, *, with_head: bool) -> np.ndarray:
-        key = (own.shape.tokens, own.shape.rows, with_head)
+        key = (own.shape.tokens, own.shape.rows, own.shape.given, with_head)
         counts = self._counts.get(key)
         if counts is None:
             if len(self._counts) >= _MOST_SHAPES:

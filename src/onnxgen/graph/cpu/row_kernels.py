@@ -48,6 +48,11 @@ def embed_kernel(elements: Floats, isa: Isa) -> StepKernel:
     return step_kernel("row_gathers:embed", arguments, elements=elements, isa=isa)
 
 
+def given_rows_kernel() -> StepKernel:
+    """``y[r] = embeds[i]`` for each row ``r`` whose embedding the header gives."""
+    return step_kernel("row_gathers:given_rows", ("width", "y", "y_stride"))
+
+
 def wanted_rows_kernel() -> StepKernel:
     """``y[i] = x[r]`` for each row ``r`` whose logits are wanted."""
     return step_kernel("row_gathers:wanted_rows", ("width", "x", "x_stride", "y", "y_stride"))

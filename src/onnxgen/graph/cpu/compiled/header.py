@@ -26,6 +26,9 @@ class Header(IntEnum):
         WINDOW_TABLE: As BLOCK_TABLE, of the layers whose blocks are a group of their own; the same where there is none.
         WINDOW_TABLE_WIDTH: Behind it, as BLOCK_TABLE_WIDTH.
         WINDOW_SLOTS: As SLOTS.
+        GIVEN: How many tokens' embeddings are given.
+        GIVEN_ROWS: int64 ``[given]``: which packed tokens they are of.
+        GIVEN_EMBEDS: float32 ``[given, width]``.
     """
 
     TOKENS = 0
@@ -45,6 +48,9 @@ class Header(IntEnum):
     WINDOW_TABLE = 14
     WINDOW_TABLE_WIDTH = 15
     WINDOW_SLOTS = 16
+    GIVEN = 17
+    GIVEN_ROWS = 18
+    GIVEN_EMBEDS = 19
 
 
 HEADER_WORDS = 32

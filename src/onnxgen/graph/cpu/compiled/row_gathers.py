@@ -1,4 +1,4 @@
-"""Rows of a table by number: embeddings of tokens, and the rows whose logits are wanted."""
+"""Rows by number: embeddings of tokens, those that are given in their place, and the rows whose logits are wanted."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from onnxgen.graph.cpu.isa import Isa
 
 _TOKENS, _TOKEN_IDS = int(Header.TOKENS), int(Header.TOKEN_IDS)
 _ROWS, _LOGITS_ROWS = int(Header.ROWS), int(Header.LOGITS_ROWS)
+_GIVEN, _GIVEN_ROWS, _EMBEDS = int(Header.GIVEN), int(Header.GIVEN_ROWS), int(Header.GIVEN_EMBEDS)
 _ZERO = np.float32(0)
 
 
@@ -63,6 +64,31 @@ def wanted_rows() -> Callable[[int, int, int, int, int], None]:
         for r in range(rows * part // parts, rows * (part + 1) // parts):
             x = word(row, 2) + 4 * word(wanted, r) * word(row, 3)
             y = word(row, 4) + 4 * r * word(row, 5)
+            i = 0
+            while i + LANES <= width:
+                store(y + 4 * i, load(x + 4 * i))
+                i += LANES
+            if i < width:
+                store_first(y + 4 * i, width - i, load_first(x + 4 * i, width - i, _ZERO))
+
+    return kernel
+
+
+def given_rows() -> Callable[[int, int, int, int, int], None]:
+    """``y[r] = embeds[i]`` for the rows ``r`` of the header whose embeddings are given.
+
+    Words:
+
+    1       width
+    2, 3    y: float32 rows, floats between them
+    """
+
+    def kernel(row: int, step: int, scratch: int, part: int, parts: int) -> None:
+        width = word(row, 1)
+        given, rows, embeds = word(step, _GIVEN), word(step, _GIVEN_ROWS), word(step, _EMBEDS)
+        for g in range(given * part // parts, given * (part + 1) // parts):
+            x = embeds + 4 * g * width
+            y = word(row, 2) + 4 * word(rows, g) * word(row, 3)
             i = 0
             while i + LANES <= width:
                 store(y + 4 * i, load(x + 4 * i))

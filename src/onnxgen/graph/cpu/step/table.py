@@ -22,11 +22,13 @@ class StepShape:
         tokens: Packed tokens of the pass.
         rows: Rows whose logits are wanted.
         items: Work items of attention.
+        given: Tokens whose embeddings are given.
     """
 
     tokens: int
     rows: int
     items: int = 0
+    given: int = 0
 
 
 Parts = int | Callable[[StepShape], int]

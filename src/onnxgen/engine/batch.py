@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onnxgen.backends.base import Backend, BlockCopy, KVCache, SequenceInput, Step, pack_step
+from onnxgen.engine.moved_blocks import move_blocks
 from onnxgen.engine.row_copies import CachedRow, common_length, differing_blocks, heirs
 from onnxgen.engine.tokens import TokenBuffer
 from onnxgen.errors import BackendError, ContextLengthError, StateError, TokenIdError
@@ -59,6 +60,8 @@ class Batch:
         max_tokens: The longest any of them may become, in tokens.
         chunk_tokens: The most prompt tokens that one step processes.
         rope_switch_length: See `DecoderModel.rope_switch_length`.
+        first_tokens: How long sequences may become before the cache is replaced by one twice as large, and so on. None:
+            it has room for ``max_tokens`` from the beginning.
     """
 
     def __init__(
@@ -69,13 +72,15 @@ class Batch:
         max_tokens: int,
         chunk_tokens: int,
         rope_switch_length: int | None = None,
+        first_tokens: int | None = None,
     ) -> None:
-        assert num_rows > 0 and max_tokens > 0 and chunk_tokens > 0
+        assert num_rows > 0 and max_tokens > 0 and chunk_tokens > 0 and first_tokens != 0
         self._backend = backend
         self._rows = [_Row(slot) for slot in range(num_rows)]
         self._max_tokens = max_tokens
         self._chunk_tokens = chunk_tokens
         self._rope_switch = rope_switch_length
+        self._first_tokens = first_tokens or max_tokens
         self._stacked = ReusedArrays()
         # decode steps by the slots in them; their ids and lengths are of no matter
         self._layouts: dict[tuple[int, ...], Step] = {}
@@ -365,27 +370,60 @@ class Batch:
     def _reserve(self, num_tokens: int) -> None:
         """Have a cache that holds ``num_tokens`` tokens of every row.
 
-        All of ``max_tokens`` if the memory is there, else what is, and more when it is needed: sequences that
-        were cached are then computed again.
+        It has room for as many as there may be if the memory is there, else for what is, and is replaced when more is
+        needed. What it holds is taken over if there is memory for both, and else computed again.
         """
         if num_tokens <= self._capacity:
             return
+        wanted = self._first_tokens
+        while wanted < num_tokens:
+            wanted *= 2
+        wanted = min(wanted, self._max_tokens)
+        if self._cache is not None and self._enlarge(self._cache, wanted):
+            self._capacity = wanted
+            return
         if self._cache is not None:
             self._cache.close()
-            self._cache, self._capacity = None, 0
-            self._layouts.clear()
-            self._copies.clear()
-            for row in self._rows:
-                row.cached, row.awaits_copies = 0, False
-        capacity = self._max_tokens
+        self._cache, self._capacity = None, 0
+        self._forget_places()
+        for row in self._rows:
+            row.cached = 0
+        self._capacity = self._allocate(wanted, least=num_tokens)
+
+    def _enlarge(self, old: KVCache, num_tokens: int) -> bool:
+        """Replace the cache by a larger one with the same content; False if there is no memory for it."""
+        try:
+            new = self._backend.create_cache(num_seqs=len(self._rows), num_tokens=num_tokens)
+        except BackendError as error:
+            logger.info("no cache of %d tokens beside the present one (%s)", num_tokens, error)
+            return False
+        held = [self._blocks(row.slot) for row in self._rows]
+        self._cache, paged = new, self._backend.capabilities.paged
+        for row, blocks in zip(self._rows, held, strict=True):
+            to, length = self._blocks(row.slot), row.cached
+            if row.awaits_copies or not move_blocks(
+                old, new, paged=paged, blocks=blocks, to=to, num_tokens=length
+            ):
+                row.cached = 0
+        self._forget_places()
+        old.close()
+        return True
+
+    def _forget_places(self) -> None:
+        self._layouts.clear()
+        self._copies.clear()
+        for row in self._rows:
+            row.awaits_copies = False
+
+    def _allocate(self, capacity: int, *, least: int) -> int:
+        """Make the cache; of how many tokens of every row."""
         while True:
             try:
                 self._cache = self._backend.create_cache(num_seqs=len(self._rows), num_tokens=capacity)
             except BackendError as error:
-                if capacity <= num_tokens:
+                if capacity <= least:
                     raise
                 logger.info("cache of %d tokens refused (%s), trying less", capacity, error)
-                capacity = max(num_tokens, capacity // 2)
+                capacity = max(least, capacity // 2)
             else:
-                self._capacity = capacity
-                return
+                return capacity

@@ -5,11 +5,14 @@ from __future__ import annotations
 import datetime
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnxgen.errors import ChatTemplateError
+from onnxgen.preprocess.open_message import cut_at_mark, mark_end
+from onnxgen.preprocess.shadow_text import Shade, plain
 from onnxgen.preprocess.template_files import DEFAULT, PLACES, TemplateText, find_templates
 from onnxgen.preprocess.template_limits import Budget, RenderLimits
 from onnxgen.preprocess.template_messages import (
@@ -23,11 +26,27 @@ from onnxgen.preprocess.template_messages import (
 from onnxgen.preprocess.tokenizer_settings import read_tokenizer_settings
 
 if TYPE_CHECKING:
+    from onnxgen.preprocess.special_text import SpecialSpan, SpecialText
     from onnxgen.preprocess.template_program import TemplateProgram
+    from onnxgen.preprocess.tokenizer import Tokenizer
 
 _TOOL_USE = "tool_use"
-_CONTINUE_MARK = "\u2042continue-here\u2042 "  # the space shows whether the template trims the end
-_RESERVED = frozenset({"messages", "raise_exception", "strftime_now"})
+_RESERVED = frozenset({"messages", "raise_exception", "shade", "strftime_now"})
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPrompt:
+    """A conversation as a model reads it.
+
+    Attributes:
+        text: The rendered text.
+        token_ids: Its ids.
+        shadowed: The text with shadows (see `shadow_text`): what looks like a control token in it is one.
+    """
+
+    text: str
+    token_ids: list[int]
+    shadowed: str
 
 
 class ChatTemplate:
@@ -152,26 +171,96 @@ class ChatTemplate:
         Raises:
             ChatTemplateError: The template refuses the messages, is refused by the sandbox, or fails.
         """
+        return self._render(
+            messages,
+            tools=tools,
+            add_generation_prompt=add_generation_prompt,
+            continue_final_message=continue_final_message,
+            clock=clock,
+            template=template,
+            **variables,
+        )
+
+    def prompt(
+        self,
+        tokenizer: Tokenizer,
+        messages: Iterable[Mapping[str, Any]],
+        *,
+        allow_special_tokens: bool = False,
+        **options: Any,
+    ) -> ChatPrompt:
+        """Make the token ids of the prompt for a conversation.
+
+        Special tokens are those that the template writes. Text that looks like one and comes from a message,
+        a tool or a variable is text, however the template handles it; a template that looks for such text
+        finds it. Where there is no such text, the ids are those of the text that `render` gives, unless it
+        has noncharacters (U+FDD0 to U+FDEF), which become U+FFFD. Added tokens that are not special
+        (``<think>`` of some models) are found everywhere.
+
+        Args:
+            tokenizer: The model's.
+            messages: As for `render`.
+            allow_special_tokens: Special tokens may come from messages, tools and variables, too.
+            **options: Options and variables of `render`.
+
+        Raises:
+            ChatTemplateError: As for `render`.
+        """
+        special = tokenizer.special_text
+        shade = None if allow_special_tokens else Shade(special.edges)
+        rendered = self._render(messages, shade=shade, **options)
+        text = plain(rendered)
+        own = self._own_spans(rendered, special)
+        everything_is_own = allow_special_tokens or own == special.spans(text)
+        ids = tokenizer.encode(text) if everything_is_own else special.encode(text, own)
+        return ChatPrompt(text, ids, shadowed=rendered)
+
+    def _render(
+        self,
+        messages: Iterable[Mapping[str, Any]],
+        *,
+        shade: Shade | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+        clock: Callable[[], datetime.datetime] | None = None,
+        template: str | None = None,
+        **variables: Any,
+    ) -> str:
         if clash := _RESERVED & variables.keys():
             raise ChatTemplateError(f"{min(clash)!r} is not a variable that can be set")
-        plain = plain_messages(messages)
         name = self._choose(template, tools=tools or ())
-        styled = styled_messages(plain, partial(self._style, name))
-        context = {
-            **self._special_tokens,
-            "documents": None,
-            "add_generation_prompt": add_generation_prompt and not continue_final_message,
-            "continue_final_message": continue_final_message,
+        styled = styled_messages(plain_messages(messages), partial(self._style, name))
+        given = {
             **{key: plain_data(value) for key, value in variables.items()},
             "messages": styled,
             "tools": None if tools is None else plain_data(list(tools)),
         }
+        context: dict[str, Any] = {
+            **self._special_tokens,
+            "documents": None,
+            "add_generation_prompt": add_generation_prompt and not continue_final_message,
+            "continue_final_message": continue_final_message,
+            **(given if shade is None else shade.data(given)),
+        }
         program = self._program(name)
         if not continue_final_message:
             return program.render(context, budget=self._budget(context), clock=clock)
-        final = _mark_end(styled)
+        final = mark_end(context["messages"])
         text = program.render(context, budget=self._budget(context), clock=clock)
-        return _cut_at_mark(text, final, program.source)
+        return cut_at_mark(text, final, program.source)
+
+    def _own_spans(self, rendered: str, special: SpecialText) -> list[SpecialSpan]:
+        """Special tokens that the template wrote.
+
+        One without punctuation has no shadow: it counts where the template or the folder has that word.
+        """
+        spans = special.spans(rendered)
+        if not special.words:
+            return spans
+        known = "\n".join([*self._special_tokens.values(), *(t.text for t in self._templates.values())])
+        words = frozenset(word for word in special.words if word not in known)
+        return [span for span in spans if rendered[span.begin : span.end] not in words]
 
     def _budget(self, context: Mapping[str, Any]) -> Budget:
         return Budget(self.limits, input_chars=text_size(context))
@@ -209,30 +298,3 @@ class ChatTemplate:
 
             style = self._styles[name] = probe_style(render)
         return style
-
-
-def _mark_end(messages: list[dict[str, Any]]) -> str:
-    if not messages:
-        raise ChatTemplateError("continue_final_message: there is no message to continue")
-    message = messages[-1]
-    content = message.get("content")
-    if isinstance(content, list):
-        parts = [part for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)]
-        if parts:
-            text = parts[-1]["text"]
-            parts[-1]["text"] = text + _CONTINUE_MARK
-            return text
-    elif isinstance(content, str):
-        message["content"] = content + _CONTINUE_MARK
-        return content
-    raise ChatTemplateError("continue_final_message: the last message has no text to continue")
-
-
-def _cut_at_mark(text: str, final: str, source: str) -> str:
-    place = text.rfind(_CONTINUE_MARK.rstrip())
-    if place < 0 or final.strip() not in text:
-        raise ChatTemplateError(
-            f"{source}: the template does not render the last message as it is, so it can't be continued"
-        )
-    whole = text[place : place + len(_CONTINUE_MARK)] == _CONTINUE_MARK
-    return text[:place] if whole else text[:place].rstrip()

@@ -3,14 +3,13 @@
 Templates of the Hugging Face hub expect ``trim_blocks``, ``lstrip_blocks``, loop controls, a
 ``{% generation %}`` block, a ``tojson`` that leaves HTML characters alone, ``raise_exception`` and
 ``strftime_now``. They come with the model, from anybody, so they run in jinja2's immutable sandbox, with
-``dict`` and ``namespace`` that reject underscore names, and within a `Budget`.
+``dict`` and ``namespace`` that reject underscore names, and within a `Budget`. Texts they work on may be
+shadowed (`shadow_text`), which they never notice.
 """
 
 from __future__ import annotations
 
-import functools
-import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from typing import Any, cast
 
 import jinja2
@@ -22,12 +21,18 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
-from onnxgen.preprocess.template_limits import Budget, current_budget
+from onnxgen.preprocess import shadow_text
+from onnxgen.preprocess.template_filters import (
+    TESTS,
+    check_method,
+    check_power,
+    check_product,
+    length,
+    template_filters,
+)
+from onnxgen.preprocess.template_limits import current_budget
 
-_WIDTH_FILTERS = frozenset({"batch", "center", "indent", "round", "slice", "tojson", "truncate", "wordwrap"})
-_SLOW_FILTERS = {"wordwrap": 100, "urlize": 100}
-"""How much longer than others these may take for each character, where nothing can interrupt them."""
-_WIDTH_METHODS = frozenset({"center", "expandtabs", "ljust", "rjust", "zfill"})
+_COMPARISONS = frozenset({"eq", "ne", "in", "notin"})
 
 
 class RaisedByTemplate(jinja2.TemplateError):
@@ -46,9 +51,8 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
             extensions=[GenerationBlock, loopcontrols],
             finalize=_finalize,
         )
-        for name, function in list(self.filters.items()):
-            self.filters[name] = _limited_filter(name, function)
-        self.filters["tojson"] = _limited_filter("tojson", _tojson)
+        self.filters.update(template_filters(self.filters))
+        self.tests.update(TESTS)
         names = cast("dict[str, Any]", self.globals)
         del names["lipsum"]
         names.update(raise_exception=_raise_exception, dict=_SafeDict(), namespace=_SafeNamespace)
@@ -58,31 +62,46 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         budget = current_budget()
         budget.tick()
         if operator == "+":
-            budget.check_size(_length(left) + _length(right))
+            budget.check_size(length(left) + length(right))
         elif operator == "%" and isinstance(left, str):
             budget.check_format(
                 left, cast("tuple[Any, ...]", right) if isinstance(right, tuple) else (right,)
             )
         elif operator == "*":
-            _check_product(budget, left, right)
+            check_product(budget, left, right)
         elif operator == "**":
-            _check_power(budget, left, right)
+            check_power(budget, left, right)
         return super().call_binop(context, operator, left, right)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: D102, N805, PYI063
         # The names keep clear of the keyword arguments of the called function, as in the base class.
         budget = current_budget()
         budget.tick()
-        _check_method(budget, __obj, args, kwargs)
+        check_method(budget, __obj, args, kwargs)
+        text = getattr(__obj, "__self__", None)
+        if isinstance(text, str) and (shadow_text.shadowed(text) or shadow_text.shadowed(args)):
+            __obj = shadow_text.method(text, __obj.__name__)
         result = super().call(__context, __obj, *args, **kwargs)
-        budget.check_size(_length(result))
+        budget.check_size(length(result))
         return result
 
     def joined(self, *values: Any) -> str:
         """Concatenate as ``~`` does."""
         budget = current_budget()
         budget.check_size(sum(budget.measure(value) for value in values))
-        return "".join(map(str, values))
+        return "".join(str(shadow_text.written(value)) for value in values)
+
+    def compares(self, operator: str, left: Any, right: Any) -> Any:
+        """Do ``==``, ``!=``, ``in`` and ``not in``."""
+        match operator:
+            case "eq":
+                return shadow_text.same(left, right)
+            case "ne":
+                return not shadow_text.same(left, right)
+            case "in":
+                return shadow_text.contains(right, left)
+            case _:
+                return not shadow_text.contains(right, left)
 
     def tick(self, chars: int) -> None:
         """Count the fixed text of a loop's body, in each turn; `call` has looked at the clock already."""
@@ -102,11 +121,11 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
 
     def _generate(self, source: nodes.Template, *args: Any, **kwargs: Any) -> str:
         # jinja2 keeps this method for overriding. Loops get a call into the environment each turn, and
-        # ``~`` becomes one, so that neither runs past the budget.
+        # ``~`` becomes one, so that neither runs past the budget; so do comparisons, for shadowed texts.
         for loop in source.find_all(nodes.For):
             chars = nodes.Const(sum(len(text.data) for text in loop.find_all(nodes.TemplateData)))
             loop.body.insert(0, nodes.ExprStmt(_environment_call("tick", [chars])).set_lineno(loop.lineno))
-        _replace_concats(source)
+        _rewrite_below(source)
         return super()._generate(source, *args, **kwargs)
 
 
@@ -156,116 +175,35 @@ def _finalize(context: Context, value: Any) -> Any:
     # With the context as an argument jinja2 does not compute outputs while it compiles.
     budget = current_budget()
     budget.spend(budget.measure(value))
-    return value
+    return shadow_text.written(value)
 
 
 def _raise_exception(message: object) -> None:
     raise RaisedByTemplate(str(message))
 
 
-def _tojson(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | str | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    if isinstance(indent, str):
-        current_budget().check_size(len(indent) * current_budget().measure(value))
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
-    )
-
-
-def _limited_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def limited(*args: Any, **kwargs: Any) -> Any:
-        budget = current_budget()
-        # Context and environment come first for filters that ask for them, and measure as nothing.
-        values = [
-            arg for arg in (*args, *kwargs.values()) if not isinstance(arg, Context | jinja2.Environment)
-        ]
-        budget.check_size(sum(budget.measure(value) for value in values))
-        if name in _WIDTH_FILTERS:
-            budget.check_width(*values[1:])
-        elif name in _SLOW_FILTERS:
-            budget.check_size(_SLOW_FILTERS[name] * sum(budget.measure(value) for value in values))
-        elif name == "format":
-            budget.check_format(str(values[0]), values[1:])
-        elif name == "replace" and len(values) >= 3:
-            _check_replace(budget, str(values[0]), values[1], values[2])
-        elif name == "join" and len(values) >= 2:
-            _check_join(budget, str(values[1]), values[0])
-        result = function(*args, **kwargs)
-        budget.check_size(_length(result))
-        return result
-
-    return limited
-
-
-def _check_method(budget: Budget, method: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    text = getattr(method, "__self__", None)
-    name = getattr(method, "__name__", "")
-    values = [*args, *kwargs.values()]
-    if not isinstance(text, str):
-        return
-    if name in _WIDTH_METHODS:
-        budget.check_width(*values)
-    elif name == "replace" and len(values) >= 2:
-        _check_replace(budget, text, values[0], values[1])
-    elif name == "join" and values:
-        _check_join(budget, text, values[0])
-    elif name == "translate" and values and isinstance(values[0], dict):
-        widest = max((_length(value) for value in cast("dict[Any, Any]", values[0]).values()), default=0)
-        budget.check_size(len(text) * widest)
-
-
-def _check_replace(budget: Budget, text: str, old: Any, new: Any) -> None:
-    budget.check_size(len(text) + text.count(str(old)) * _length(new))
-
-
-def _check_join(budget: Budget, separator: str, items: Any) -> None:
-    if isinstance(items, Iterable) and hasattr(items, "__len__"):
-        budget.check_size(budget.measure(items) + len(separator) * _length(items))
-    elif len(separator) > 1000:
-        budget.check_size(len(separator) * 1000)
-
-
-def _check_product(budget: Budget, left: Any, right: Any) -> None:
-    for value, times in ((left, right), (right, left)):
-        if isinstance(value, str | list | tuple) and isinstance(times, int):
-            budget.check_size(_length(value) * max(times, 0))
-    budget.check_int(left)
-    budget.check_int(right)
-
-
-def _check_power(budget: Budget, base: Any, exponent: Any) -> None:
-    if isinstance(base, int) and isinstance(exponent, int) and exponent > 0:
-        budget.check_int(base)
-        budget.check_int(1 << min(base.bit_length() * exponent, 10_000))
-
-
-def _length(value: Any) -> int:
-    return len(cast("Sequence[Any]", value)) if isinstance(value, str | list | tuple | dict) else 0
-
-
 def _environment_call(name: str, args: list[nodes.Expr]) -> nodes.Call:
     return nodes.Call(nodes.EnvironmentAttribute(name), args, [], None, None)
 
 
-def _replace_concats(node: nodes.Node) -> None:
+def _rewrite_below(node: nodes.Node) -> None:
     for field, value in node.iter_fields():
         if isinstance(value, list):
             children = cast("list[Any]", value)
             for index, child in enumerate(children):
                 if isinstance(child, nodes.Node):
-                    children[index] = _without_concat(child)
+                    children[index] = _rewritten(child)
         elif isinstance(value, nodes.Node):
-            setattr(node, field, _without_concat(value))
+            setattr(node, field, _rewritten(value))
 
 
-def _without_concat(node: nodes.Node) -> nodes.Node:
-    _replace_concats(node)
+def _rewritten(node: nodes.Node) -> nodes.Node:
+    _rewrite_below(node)
     if isinstance(node, nodes.Concat):
         return _environment_call("joined", node.nodes).set_lineno(node.lineno)
+    if isinstance(node, nodes.Compare) and len(node.ops) == 1 and node.ops[0].op in _COMPARISONS:
+        operator, right = node.ops[0].op, node.ops[0].expr
+        return _environment_call("compares", [nodes.Const(operator), node.expr, right]).set_lineno(
+            node.lineno
+        )
     return node

@@ -11,6 +11,7 @@ import jinja2
 from jinja2.exceptions import SecurityError
 
 from onnxgen.errors import ChatTemplateError
+from onnxgen.preprocess.shadow_text import plain
 from onnxgen.preprocess.template_environment import ChatEnvironment, RaisedByTemplate
 from onnxgen.preprocess.template_limits import Budget, spending
 
@@ -67,15 +68,21 @@ class TemplateProgram:
                     budget.check_size(size)
                     pieces.append(piece)
         except RaisedByTemplate as cause:
-            raise ChatTemplateError(f"the chat template refuses these messages: {cause.message}") from cause
+            raise ChatTemplateError(
+                f"the chat template refuses these messages: {plain(str(cause.message))}"
+            ) from cause
         except SecurityError as cause:
-            raise ChatTemplateError(f"{self._place(cause)}: the sandbox refuses this: {cause}") from cause
+            raise ChatTemplateError(
+                f"{self._place(cause)}: the sandbox refuses this: {plain(str(cause))}"
+            ) from cause
         except ChatTemplateError as cause:
             raise ChatTemplateError(f"{self._place(cause)}: {cause}") from cause
         except RecursionError as cause:
             raise ChatTemplateError(f"{self.source}: the template calls itself too deeply") from cause
         except Exception as cause:
-            raise ChatTemplateError(f"{self._place(cause)}: {type(cause).__name__}: {cause}") from cause
+            raise ChatTemplateError(
+                f"{self._place(cause)}: {type(cause).__name__}: {plain(str(cause))}"
+            ) from cause
         return "".join(pieces)
 
     def _place(self, error: BaseException) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnxgen.errors import OptionError, TokenIdError
+from onnxgen.preprocess.special_text import SpecialText
 from onnxgen.preprocess.stream_decoder import token_bytes_reader
 from onnxgen.preprocess.tokenizer_file import load_tokenizer_file
 from onnxgen.preprocess.tokenizer_settings import TokenizerSettings, read_tokenizer_settings
@@ -100,6 +101,11 @@ class Tokenizer:
     def special_tokens(self) -> dict[str, str]:
         """Texts of the special tokens the folder names, by ``bos_token``, ``eos_token``, ``unk_token``, ..."""
         return dict(self._settings.special_tokens)
+
+    @cached_property
+    def special_text(self) -> SpecialText:
+        """Finds special tokens in text, and encodes text in which only some of them count."""
+        return SpecialText(self._backend, self.added_tokens)
 
     @property
     def backend(self) -> tokenizers.Tokenizer:

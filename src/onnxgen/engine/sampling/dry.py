@@ -11,7 +11,7 @@ from onnxgen.engine.sampling.custom import Row, TokenArray
 from onnxgen.engine.sampling.edits import BANNED, Edit
 from onnxgen.graph.cpu.suffixes import common_suffixes
 
-_LARGEST_EXPONENT = math.log(np.finfo(np.float32).max)
+_LARGEST_LOG = math.log(np.finfo(np.float32).max)
 
 
 def penalize_lengthening(
@@ -64,8 +64,7 @@ def _since_breaker(is_breaker: npt.NDArray[np.bool_], history: TokenArray) -> in
 
 
 def _penalties(exponents: npt.NDArray[np.int64], multiplier: float, base: float) -> npt.NDArray[np.float64]:
-    largest = (_LARGEST_EXPONENT - math.log(multiplier)) / math.log(base) if base > 1 else math.inf
-    return multiplier * np.power(base, np.minimum(exponents, largest))
+    return np.exp(np.minimum(math.log(multiplier) + exponents * math.log(base), _LARGEST_LOG))
 
 
 def _lowered(values: npt.NDArray[np.float32], penalties: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:

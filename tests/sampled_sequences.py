@@ -1,0 +1,42 @@
+"""Sequences as `RowSampler` wants to see them, without an engine around."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from onnxgen.engine.sampling.options import SamplingOptions
+from onnxgen.engine.sampling.state import RowState
+
+
+@dataclass
+class SampledSequence:
+    """A sequence; counts how often its history was asked for."""
+
+    options: SamplingOptions
+    tokens: list[int] = field(default_factory=list)
+    prompt_tokens: int = 0
+    processors: tuple = ()
+    sampler: Any = None
+    row_state: RowState = field(default_factory=RowState)
+    asked: int = 0
+
+    @property
+    def num_tokens(self):
+        return len(self.tokens)
+
+    @property
+    def num_new_tokens(self):
+        return len(self.tokens) - self.prompt_tokens
+
+    @property
+    def history(self):
+        self.asked += 1
+        return np.array(self.tokens, np.int64)
+
+
+def fresh_rng() -> np.random.Generator:
+    """Numbers of a new seed, which is printed."""
+    seed = int(np.random.SeedSequence().generate_state(1)[0])
+    print("seed", seed)
+    return np.random.default_rng(seed)

@@ -24,6 +24,8 @@ _EXACT_VOCAB = 64
 """With so many tokens or fewer, its size is counted on the whole."""
 _BLOCK = 256
 _NUMBERS = 256
+_COLDEST, _HOTTEST = 1e-30, 1e30
+"""Temperatures beyond have no inverse in float32, and change nothing more."""
 _BELOW_1 = np.nextafter(1.0, 0.0)
 
 
@@ -136,10 +138,11 @@ def _normalized(weights: Row) -> Row:
 
 
 def _weights(values: Row, highest: np.float32, temperature: float) -> Row:
-    inverse = np.float32(1) / np.float32(temperature)
-    scaled = (values - highest) * inverse
-    # in float64 and rounded once, as the C library's float32 function is
-    return np.exp(scaled.astype(np.float64)).astype(np.float32)
+    inverse = np.float32(1) / np.float32(min(max(temperature, _COLDEST), _HOTTEST))
+    with np.errstate(over="ignore", under="ignore"):
+        scaled = (values - highest) * inverse
+        # in float64 and rounded once, as the C library's float32 function is
+        return np.exp(scaled.astype(np.float64)).astype(np.float32)
 
 
 @cache

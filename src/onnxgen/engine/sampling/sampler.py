@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from onnxgen.engine.sampling.custom import TokenArray
+from onnxgen.engine.sampling.custom import Row, TokenArray
+from onnxgen.engine.sampling.no_choice import no_choice
 from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.engine.sampling.rows import RowSampler
 from onnxgen.engine.sampling.state import RowState
@@ -72,13 +73,45 @@ class Sampler:
         Raises:
             BackendError: A row has no finite maximum (a NaN came out of the model).
         """
-        rows = [
-            _Row(self._options[i], history, self._prompt_tokens[i], self._states[i])
-            for i, history in zip(sequences, histories, strict=True)
-        ]
         tokens: list[int] = []
-        for chosen in self._rows.choose(logits, rows):
+        for chosen in self._rows.choose(logits, self._sampled(sequences, histories)):
             if isinstance(chosen, OnnxgenError):
                 raise chosen
             tokens.append(chosen)
         return tokens
+
+    def process(
+        self,
+        logits: npt.NDArray[np.float32],
+        *,
+        sequences: Sequence[int],
+        histories: Sequence[TokenArray],
+    ) -> list[Row]:
+        """Logits after all penalties and bans, for callers that choose by themselves.
+
+        Args:
+            logits: As in a call, as are all.
+            sequences: See there.
+            histories: See there.
+
+        Returns:
+            For each row float32 ``[vocab]`` with a finite maximum, to be read only.
+
+        Raises:
+            BackendError: A row has no finite maximum (a NaN came out of the model).
+        """
+        sampled = self._sampled(sequences, histories)
+        rows: list[Row] = []
+        for own, row, sequence in zip(logits, self._rows.process(logits, sampled), sampled, strict=True):
+            if isinstance(row, OnnxgenError):
+                raise row
+            if not np.isfinite(row.max()):
+                raise no_choice(own, row, sequence)
+            rows.append(row)
+        return rows
+
+    def _sampled(self, sequences: Sequence[int], histories: Sequence[TokenArray]) -> list[_Row]:
+        return [
+            _Row(self._options[i], history, self._prompt_tokens[i], self._states[i])
+            for i, history in zip(sequences, histories, strict=True)
+        ]

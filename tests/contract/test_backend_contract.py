@@ -1,5 +1,6 @@
 """What every backend promises, run over all of them."""
 
+import dataclasses
 import secrets
 import threading
 
@@ -324,6 +325,70 @@ def test_hidden_states_can_be_had_without_logits(case, tokens):
     run.step({"a": tokens(1), "b": tokens(2)}, logits="all")
     for _ in range(3):  # decode steps of one form
         run.step({"a": tokens(1), "b": tokens(1)})
+
+
+def test_embeddings_stand_for_ids(case, rng, tokens):
+    backend, width = case.backend, case.backend.capabilities.embedding_size
+    assert width is not None
+    rows = backend.token_embeddings(np.arange(61))
+    assert (rows.shape, rows.dtype) == ((61, width), np.float32)
+    if case.embeddings is not None:
+        assert np.allclose(rows, case.embeddings, atol=1e-6)
+    with pytest.raises(TokenIdError, match="61"):
+        backend.token_embeddings(np.array([3, 61]))
+    run = Runner(case, num_seqs=4, num_tokens=CONTEXT)
+    words = {"a": tokens(9), "b": tokens(4), "ids": tokens(6)}
+    run.step({"a": words["a"], "ids": words["ids"]}, logits="all")
+    expected = {n: case.logits(words[n])[-1] for n in words}
+    # the ids below the embeddings count for nothing
+    parts = {"new": [0] * 9, "c": [5] * 2 + words["b"][2:], "ids": tokens(1)}
+    run.tokens["ids"] = words["ids"]
+    embeds = {"new": rows[words["a"]], "c": rows[words["b"][:2]]}
+    output = run.step(parts, embeds=embeds, check=False)
+    tolerance = max(case.tolerance, 1e-4)
+    assert np.abs(output.logits[0] - expected["a"]).max() <= tolerance
+    assert np.abs(output.logits[1] - expected["b"]).max() <= tolerance
+    case.check(output.logits[2:], run.tokens["ids"], [6])
+    run.tokens["new"], run.tokens["c"] = (
+        words["a"],
+        words["b"],
+    )  # from here on they are as if computed from ids
+    for _ in range(3):
+        run.step({n: tokens(1) for n in ("new", "ids", "c", "a")})
+
+
+def test_other_embeddings_are_other_tokens(case, rng):
+    width = case.backend.capabilities.embedding_size
+    results = []
+    for rows in (rng.standard_normal((5, width)).astype(np.float32), None):
+        run = Runner(case, num_seqs=2, num_tokens=CONTEXT)
+        run.step({"other": [1, 2, 3]})
+        for _ in range(2):  # chunks
+            output = run.step(
+                {"a": [0] * 5, "other": [4]}, embeds=None if rows is None else {"a": rows}, check=False
+            )
+        results.append(output.logits[0])
+    assert not np.allclose(*results, atol=1e-3)
+
+
+def test_wrong_embeddings_are_refused(case):
+    width = case.backend.capabilities.embedding_size
+    run = Runner(case, num_seqs=1, num_tokens=CONTEXT)
+    part = run.part("a", [1, 2])
+    good, rows = np.zeros((2, width), np.float32), np.arange(2)
+    for inputs, message in (
+        ({"inputs_embeds": good}, "go together"),
+        ({"inputs_embeds": good[:, 1:], "embeds_rows": rows}, "must have a row of"),
+        ({"inputs_embeds": good[:1], "embeds_rows": rows}, "must have a row of"),
+        ({"inputs_embeds": good.astype(np.float64), "embeds_rows": rows}, "float64"),
+        ({"inputs_embeds": good, "embeds_rows": rows[::-1].copy()}, "must increase"),
+        ({"inputs_embeds": good, "embeds_rows": rows + 1}, "must increase"),
+    ):
+        with pytest.raises(StepError, match=message):
+            case.backend.execute(pack_step([part], inputs=inputs), run.cache)
+    with pytest.raises(StepError, match="3 embeddings for 2 new tokens"):
+        pack_step([dataclasses.replace(part, embeds=np.zeros((3, width), np.float32))])
+    run.step({"a": [1, 2, 3]}, logits="all")
 
 
 def test_threads_may_share_a_backend(case, tokens):

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import logging
 import threading
+from pathlib import Path
 from weakref import WeakSet
 
 import onnxruntime as ort
 
 from onnxgen.backends.adapters import Adapter
-from onnxgen.backends.base import Capabilities, DecoderModel, KVCache, Step, StepOutput
-from onnxgen.backends.check import check_step
+from onnxgen.backends.base import (
+    Capabilities,
+    DecoderModel,
+    Float32Array,
+    Int64Array,
+    KVCache,
+    Step,
+    StepOutput,
+)
+from onnxgen.backends.check import check_ids, check_step
 from onnxgen.backends.loaded_adapters import LoadedAdapters
 from onnxgen.backends.ort.adapted import AdaptedPlan, AdapterSessions
 from onnxgen.backends.ort.batched import BatchedPlan
 from onnxgen.backends.ort.dense import DensePlan
+from onnxgen.backends.ort.embeddings import EmbeddingLookup
 from onnxgen.backends.ort.model_file import read_content
 from onnxgen.backends.ort.options import (
     CPU_PROVIDER,
@@ -61,16 +71,19 @@ class OrtBackend:
         on_cpu = [p.name for p in providers] == [CPU_PROVIDER]
         ragged_attention = on_cpu and _version() >= _RAGGED_SINCE
 
-        def load(open_to: OpenTo, kind: PlanKind | None) -> LoadedDecoder:
-            prepared = _prepared(model, config, ragged_attention=ragged_attention, plan=kind, open_to=open_to)
-            session = OrtSession(
-                prepared.content,
+        def open_session(content: bytes, data_folder: Path) -> OrtSession:
+            return OrtSession(
+                content,
                 path=model.path,
-                data_folder=prepared.data_folder,
+                data_folder=data_folder,
                 options=make_session_options(model, config),
                 providers=providers,
                 run_options=model.run_options,
             )
+
+        def load(open_to: OpenTo, kind: PlanKind | None) -> LoadedDecoder:
+            prepared = _prepared(model, config, ragged_attention=ragged_attention, plan=kind, open_to=open_to)
+            session = open_session(prepared.content, prepared.data_folder)
             return LoadedDecoder(
                 session,
                 prepared,
@@ -89,6 +102,7 @@ class OrtBackend:
         self._sessions = AdapterSessions(
             model, load=lambda open_to: load(open_to, prepared.kind), make_plan=make_plan
         )
+        self._look_up = EmbeddingLookup(prepared, lambda content: open_session(content, prepared.data_folder))
         self._adapters = LoadedAdapters[AdaptedPlan](self._bind, self._unbind)
         self._caches = WeakSet[KVCache]()
         self._capabilities = self._plan.capabilities
@@ -161,6 +175,17 @@ class OrtBackend:
             )
             assert runs is not None, "the check has found what is wrong with the adapters"
             return runs.execute(step, cache)
+
+    def token_embeddings(self, token_ids: Int64Array) -> Float32Array:
+        """What the first layer reads for tokens, float32 ``[n, width]``. See `GivesEmbeddings`."""
+        if self._capabilities.embedding_size is None:
+            raise CapabilityError(
+                "this graph does not look tokens up in exactly one table: no row stands for a token"
+            )
+        with self._lock:
+            self._loaded()
+            check_ids(token_ids, self._vocab_size)
+            return self._look_up(token_ids)
 
     def close(self) -> None:
         """Release the session. Calling it twice is harmless."""

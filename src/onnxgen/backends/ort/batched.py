@@ -6,10 +6,13 @@ and a call has either one token for each of several neighbouring slots, or any n
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import onnxruntime as ort
 
 from onnxgen.backends.base import Capabilities, KVCache, Step, StepOutput
+from onnxgen.backends.ort.embeddings import given_embeddings
 from onnxgen.backends.ort.graph_edit.names import HEAD_ROWS, LOGITS_ROWS, Rows
 from onnxgen.backends.ort.plan import LoadedDecoder
 from onnxgen.backends.ort.rectangles import Rectangle, cut_into_rectangles
@@ -62,7 +65,7 @@ class BatchedPlan:
         groups = self._groups(on.slots, on.past_lens, on.query_lens)
         with on.writing():
             for call in cut_into_rectangles(step, groups, last_row_only=self._rows is Rows.LAST):
-                self._run(call, cache, on.slots, results)
+                self._run(step, call, cache, on.slots, results)
         return StepOutput(results.logits, results.hidden_states)
 
     def _groups(self, slots: list[int], past_lens: list[int], query_lens: list[int]) -> list[list[int]]:
@@ -82,7 +85,9 @@ class BatchedPlan:
                 groups.append([i])
         return groups
 
-    def _run(self, call: Rectangle, cache: SlotCache, slots: list[int], results: StepResults) -> None:
+    def _run(
+        self, step: Step, call: Rectangle, cache: SlotCache, slots: list[int], results: StepResults
+    ) -> None:
         first = slots[int(call.sequences[0])]
         end = first + call.sequences.size
         binding, outputs = cache.calls.get(
@@ -100,6 +105,11 @@ class BatchedPlan:
             binding.bind_cpu_input(LOGITS_ROWS, np.ascontiguousarray(call.wanted.rows)[None])
         if self._loaded.prepared.head_rows:
             binding.bind_cpu_input(HEAD_ROWS, call.wanted.head_rows(want_logits=results.want_logits))
+        width = self._loaded.prepared.embedding_size
+        if width is not None:
+            given = given_embeddings(step, width, partial(call.place, step))
+            for name, array in given.inputs().items():
+                binding.bind_cpu_input(name, array)
         outputs.run(call.wanted, results)
 
     def _bind(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from onnxgen.backends.base import FULL, CacheGeometry, Capabilities, KVCache, Step, StepOutput
 from onnxgen.backends.block_content import check_block, check_written, join_parts, split_parts
+from onnxgen.backends.ort.embeddings import given_embeddings
 from onnxgen.backends.ort.graph_edit.names import HEAD_ROWS, LOGITS_ROWS, Rows
 from onnxgen.backends.ort.plan import LoadedDecoder
 from onnxgen.backends.ort.ports import StateKind, StatePort
@@ -131,6 +133,7 @@ class DensePlan:
         self._session = loaded.session
         self._ports = prepared.ports
         self._rows, self._head_rows = prepared.rows, prepared.head_rows
+        self._embedding_size = prepared.embedding_size
         self._one_by_one = prepared.one_by_one
         self._vocab_size = loaded.vocab_size
         self._switch_length = loaded.switch_length
@@ -185,13 +188,15 @@ class DensePlan:
         groups = [[i] for i in range(len(keys))] if self._one_by_one else group_by(keys)
         for call in cut_into_rectangles(step, groups, last_row_only=self._rows is Rows.LAST):
             at = [slots[i] for i in call.sequences.tolist()]
-            grown = self._run(call, [held[slot] for slot in at], results)
+            grown = self._run(step, call, [held[slot] for slot in at], results)
             for slot, sequence in zip(at, grown, strict=True):
                 held[slot] = sequence
         cache.commit(held)
         return StepOutput(results.logits, results.hidden_states)
 
-    def _run(self, call: Rectangle, held: Sequence[_Sequence], results: StepResults) -> list[_Sequence]:
+    def _run(
+        self, step: Step, call: Rectangle, held: Sequence[_Sequence], results: StepResults
+    ) -> list[_Sequence]:
         """Run one call; returns what its slots hold afterwards."""
         ports = self._ports
         past_len = int(call.past_lens[0])
@@ -206,6 +211,8 @@ class DensePlan:
             inputs[LOGITS_ROWS] = np.ascontiguousarray(call.wanted.rows)[None]
         if self._head_rows:
             inputs[HEAD_ROWS] = call.wanted.head_rows(want_logits=results.want_logits)
+        if self._embedding_size is not None:
+            inputs |= given_embeddings(step, self._embedding_size, partial(call.place, step)).inputs()
         for i, port in enumerate(ports.states):
             inputs[port.past] = _past(port, [s.arrays[i] for s in held if past_len], past_len, len(held))
         names = [s.present for s in ports.states] + [ports.logits]

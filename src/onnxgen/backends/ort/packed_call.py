@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxgen.backends.base import Float32Array, Int64Array, Step
+from onnxgen.backends.ort.embeddings import GivenEmbeddings, given_embeddings, no_embeddings
 from onnxgen.backends.ort.graph_edit.names import (
     CAPACITY,
     HEAD_ROWS,
@@ -98,6 +99,9 @@ class PackedCall:
             binding.bind_cpu_input(LOGITS_ROWS, self._wanted.rows[None])
         if prepared.head_rows:
             binding.bind_cpu_input(HEAD_ROWS, self._wanted.head_rows(want_logits=form.want_logits))
+        self._embedding_size = prepared.embedding_size
+        if prepared.embedding_size is not None:
+            self._bind_embeddings(no_embeddings(prepared.embedding_size))
         self._outputs = BoundOutputs(
             session, binding, ports, computed=computed, want_hidden_states=form.want_hidden_states
         )
@@ -118,7 +122,15 @@ class PackedCall:
             # only its width is left to matter, as the length that chooses rotary tables
             ones = np.ones((1, int(self._seqlens_k.max()) + 1), mask.dtype)
             self._binding.bind_cpu_input(mask.name, ones)
-        self._outputs.run(self._wanted, results)
+        width = self._embedding_size
+        if not step.inputs or width is None:
+            self._outputs.run(self._wanted, results)
+            return
+        self._bind_embeddings(given_embeddings(step, width, self._place))
+        try:
+            self._outputs.run(self._wanted, results)
+        finally:
+            self._bind_embeddings(no_embeddings(width))
 
     @property
     def repeats(self) -> bool:
@@ -133,6 +145,15 @@ class PackedCall:
         """
         self._write(step)
         return self._outputs.run_again()
+
+    def _place(self, rows: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Which of some rows of the step are here, and the cells where."""
+        tokens, found = split_rows(rows.tolist(), self._source)
+        return found, np.stack([tokens, np.zeros_like(tokens)], axis=-1)
+
+    def _bind_embeddings(self, given: GivenEmbeddings) -> None:
+        for name, array in given.inputs().items():
+            self._binding.bind_cpu_input(name, array)
 
     def _write(self, step: Step) -> None:
         """Put ids and lengths where they are bound; arrays are bound by address and never replaced."""

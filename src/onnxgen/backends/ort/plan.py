@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
-from onnxgen.backends.base import Capabilities, KVCache, Step, StepOutput
+from onnxgen.backends.base import EMBEDS_ROWS, INPUTS_EMBEDS, Capabilities, KVCache, Step, StepOutput
 from onnxgen.backends.ort.prepare import Prepared
 from onnxgen.backends.ort.session import OrtSession
 from onnxgen.backends.ort.slots import SlotCache
@@ -48,6 +48,7 @@ class LoadedDecoder:
             ragged: Whether one call takes sequences with different numbers of new tokens.
             rewindable: Whether the cache is kept by position, so that it can be rewound.
         """
+        width = self.prepared.embedding_size
         return Capabilities(
             ragged=ragged,
             paged=False,
@@ -55,6 +56,8 @@ class LoadedDecoder:
             copy_blocks=True,
             hidden_states=self.prepared.ports.hidden_states is not None,
             max_context=self.max_context,
+            inputs=frozenset() if width is None else frozenset({INPUTS_EMBEDS, EMBEDS_ROWS}),
+            embedding_size=width,
             adapters="step",
         )
 

@@ -31,6 +31,7 @@ class Prepared:
         ports: Its inputs and outputs; what the rewrite made needless is gone from them.
         rows: Which positions it computes logits of.
         head_rows: Whether it is also told which of those go through the head.
+        embedding_size: Width of embeddings that can be given in place of ids; None: they cannot.
         padding_limit: Padded cells whose copying around attention costs about as much as reading the
             weights once more.
         one_by_one: Whether sequences must not share a call of the dense plan.
@@ -44,6 +45,7 @@ class Prepared:
     ports: Ports
     rows: Rows
     head_rows: bool
+    embedding_size: int | None
     padding_limit: int
     one_by_one: bool
     declined: tuple[str, ...]
@@ -91,6 +93,7 @@ def prepare(
 
     from onnxgen.backends.ort.graph_edit import (
         float_blocks,
+        given_embeddings,
         gqa,
         hidden_states,
         lora,
@@ -140,6 +143,7 @@ def prepare(
         float_blocks.speed_up_float_blocks(graph)
     if kind is PlanKind.PACKED:
         pack_attention.pack_attention(graph)
+    embedding_size = given_embeddings.open_embeddings(graph, input_ids=ports.input_ids.name)
     surgery.drop_dead_nodes(file.model)
     if kind is PlanKind.PACKED:
         surgery.drop_unused_inputs(graph)
@@ -162,6 +166,7 @@ def prepare(
         ports=ports,
         rows=rows,
         head_rows=head_rows,
+        embedding_size=embedding_size,
         padding_limit=padding_limit,
         # ONNX Runtime refuses batches of prompts with a past there
         one_by_one=bool(gqa.attention_nodes(graph)),

@@ -131,6 +131,7 @@ def _from_json(facts: dict[str, Any], content: bytes) -> Prepared:
         ports=Ports(**ports),
         rows=Rows(facts["rows"]),
         head_rows=facts["head_rows"],
+        embedding_size=facts["embedding_size"],
         padding_limit=facts["padding_limit"],
         one_by_one=facts["one_by_one"],
         declined=tuple(facts["declined"]),

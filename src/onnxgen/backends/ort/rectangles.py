@@ -20,12 +20,24 @@ class Rectangle:
         past_lens: Tokens before these, int64 ``[batch]``.
         token_ids: int64 ``[batch, seq]``.
         wanted: Rows whose logits are wanted.
+        first: Where these tokens begin in each sequence's new ones.
     """
 
     sequences: Int64Array
     past_lens: Int64Array
     token_ids: Int64Array
     wanted: WantedRows
+    first: int
+
+    def place(self, step: Step, rows: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Which of some rows of the step are here, as indices, and where: int64 ``[found, 2]``, pairs (batch, seq)."""
+        owner = np.searchsorted(step.cu_seqlens, rows, side="right") - 1
+        offset = rows - step.cu_seqlens[owner] - self.first
+        here = np.isin(owner, self.sequences) & (offset >= 0) & (offset < self.token_ids.shape[1])
+        batch = np.zeros(step.num_seqs, np.int64)
+        batch[self.sequences] = np.arange(self.sequences.size)
+        found = np.nonzero(here)[0]
+        return found, np.stack([batch[owner[found]], offset[found]], axis=-1)
 
     @property
     def total_lens(self) -> Int64Array:
@@ -83,6 +95,7 @@ def _rectangle(
         past_lens=step.context_lens[sequences].astype(np.int64) + start,
         token_ids=step.token_ids[tokens],
         wanted=WantedRows(rows, results, whole=results.size == owner.size),
+        first=start,
     )
 
 

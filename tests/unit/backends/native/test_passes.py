@@ -38,7 +38,7 @@ def test_passes_cover_the_step(parts, most: int):
     for own in cut_step(
         step, spans_of(step), most_tokens=most, block_size=8, stored_size=16, rotary=RotaryRows()
     ):
-        token_ids, positions, ends, lens, wanted, table, its, window_table, window_its = own.arrays
+        token_ids, positions, ends, lens, wanted, table, its, window_table, window_its, *_ = own.arrays
         header = own.header
         assert np.array_equal(window_table, table), "without a group of windows, its words say the same"
         assert np.array_equal(window_its, its)

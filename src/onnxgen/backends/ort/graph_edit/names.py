@@ -11,6 +11,9 @@ UNPAD = "onnxgen.unpad"  # int64 [tokens, 1, 2], pairs (slot, place)
 SEQLENS_K = "onnxgen.seqlens_k"  # int32 [slots], past and new tokens, minus one
 CAPACITY = "onnxgen.capacity"  # int32 scalar, positions of a slot
 QUERY_SEQLENS = "onnxgen.query_seqlens"  # int32 [slots], new tokens
+EMBEDS = "onnxgen.embeds"  # float32 [given, width], in place of what ids look up
+EMBED_CELLS = "onnxgen.embed_cells"  # int64 [given, 2], pairs (batch, seq) where
+EMBEDDINGS = "onnxgen.embeddings"  # the value that they replace rows of
 LORA_A = "onnxgen.lora.a."  # and the name of a product: [in_features, rank], what is added to it
 LORA_B = "onnxgen.lora.b."  # likewise: [rank, out_features]
 

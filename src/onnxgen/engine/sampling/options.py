@@ -44,7 +44,7 @@ class SamplingOptions:
             ``xtc_threshold``; 0 is off.
         xtc_threshold: The probability from which on a token is one of them; above 0.5 there never are two.
         mirostat: 1 or 2 steers the surprise of what is drawn; 0 is off.
-        mirostat_tau: The surprise aimed at, in bits.
+        mirostat_tau: The surprise aimed at, in bits; 0 to 100.
         mirostat_eta: How fast it is approached.
         repetition_penalty: Logits of tokens that the sequence already holds (prompt included) are divided by
             this if positive and multiplied if negative, once per distinct token; 1 is off.
@@ -160,7 +160,7 @@ _FLOATS = {
     "top_a": (0.0, 1.0),
     "xtc_probability": (0.0, 1.0),
     "xtc_threshold": (0.0, 1.0),
-    "mirostat_tau": (0.0, math.inf),
+    "mirostat_tau": (0.0, 100.0),
     "mirostat_eta": (0.0, 1.0),
     "presence_penalty": (-2.0, 2.0),
     "frequency_penalty": (-2.0, 2.0),

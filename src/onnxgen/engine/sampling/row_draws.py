@@ -5,6 +5,9 @@ from __future__ import annotations
 from onnxgen.engine.sampling.custom import SampledRow
 from onnxgen.graph.cpu.draws import Draw
 
+_MOST_BITS = 1000.0
+"""Bounds beyond this keep no other tokens, and powers of two of them overflow."""
+
 
 def draw_of(row: SampledRow) -> Draw:
     """How the kernel chooses a sequence's next token."""
@@ -37,7 +40,7 @@ def note_surprise(row: SampledRow, surprise: float) -> None:
     """
     options = row.options
     mu = _mu(row) - options.mirostat_eta * (surprise - options.mirostat_tau)
-    row.row_state.note_mu(row.num_tokens + 1, mu)
+    row.row_state.note_mu(row.num_tokens + 1, min(max(mu, -_MOST_BITS), _MOST_BITS))
 
 
 def _mu(row: SampledRow) -> float:

@@ -13,7 +13,9 @@ import numpy as np
 
 from onnxgen.engine.sampling.edits import BANNED
 from onnxgen.engine.sampling.options import SamplingOptions
+from onnxgen.engine.sampling.row_draws import draw_of
 from onnxgen.engine.sampling.rows import RowSampler
+from onnxgen.graph.cpu.draws import distribution
 from sampled_sequences import SampledSequence
 
 GOLDEN = Path(__file__).resolve().parents[3] / "goldens" / "sampling.npz"
@@ -47,4 +49,17 @@ def test_changed_logits_are_those_of_transformers():
         expected = np.where(np.isneginf(scores), -np.inf, scores)
         np.testing.assert_allclose(
             np.where(row <= BANNED, -np.inf, row), expected, rtol=1e-6, atol=1e-6, err_msg=f"case {i}"
+        )
+
+
+def test_what_may_be_drawn_is_what_transformers_keeps():
+    found = list(cases("narrow"))
+    assert len(found) > 60
+    for i, sequence, row, scores in found:
+        tokens, probabilities = distribution(row, draw_of(sequence))
+        kept = np.flatnonzero(~np.isneginf(scores))
+        assert sorted(tokens.tolist()) == kept.tolist(), f"case {i}"
+        weights = np.exp(scores.astype(np.float64) - scores.max())
+        np.testing.assert_allclose(
+            probabilities, (weights / weights.sum())[tokens], rtol=1e-5, err_msg=f"case {i}"
         )

@@ -117,6 +117,62 @@ def test_every_id_alone(tokenizer):
         assert "".join(stream(tokenizer, [i])) == tokenizer.decode([i])
 
 
+def offsets(tokenizer, ids):
+    """Where each token begins in the text, and the text."""
+    detokenizer = IncrementalDetokenizer(tokenizer)
+    found, text = [], ""
+    for i in ids:
+        found.append(detokenizer.offset)
+        text += detokenizer.push(i)
+    return found, text + detokenizer.flush()
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_offsets_never_go_back_and_stay_inside_the_text(tokenizer, data):
+    ids = data.draw(st.lists(st.integers(0, tokenizer.vocab_size + HOLES - 1), max_size=30))
+    found, text = offsets(tokenizer, ids)
+    assert found == sorted(found)
+    assert all(0 <= offset <= len(text) for offset in found)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+@pytest.mark.parametrize("kind", ["byte_level", "llama", "gemma", "metaspace", "word_piece", "none"])
+def test_a_token_begins_where_the_bytes_before_it_end(tmp_path_factory, kind, data):
+    tokenizer = _cached(tmp_path_factory, kind, *KINDS[kind])
+    plain = [i for i in range(tokenizer.vocab_size) if i not in tokenizer.special_ids]
+    one = st.sampled_from(plain)
+    if kind == "byte_level":
+        text = data.draw(st.text(max_size=10))
+        ids = [tokenizer.token_to_id(CHARACTER_OF_BYTE[b]) for b in text.encode()]
+    elif kind in ("llama", "gemma"):
+        parts = st.one_of(st.text(max_size=4).map(lambda t: list(t.encode())), st.lists(one, max_size=2))
+        ids = [i for part in data.draw(st.lists(parts, max_size=6)) for i in part]
+    else:
+        ids = data.draw(st.lists(one, max_size=20))
+    start = tokenizer.token_to_id("hello" if kind == "byte_level" else "do")
+    found, text = offsets(tokenizer, [start, *ids])
+    if "�" not in text:
+        begin = len(tokenizer.decode([start]))
+        before = b""
+        for i, offset in zip(ids, found[1:], strict=True):
+            assert text[begin:offset] == before.decode(errors="ignore")
+            before += tokenizer.token_bytes(i)
+
+
+def test_parts_of_a_character_begin_where_it_does(tmp_path):
+    tokenizer = make_tokenizer(tmp_path, [*FALLBACK, "a"], GEMMA)
+    assert offsets(tokenizer, [256, *"你😀".encode(), 256]) == ([0, 1, 1, 1, 2, 2, 2, 2, 3], "a你😀a")
+    assert offsets(tokenizer, [tokenizer.token_to_id("<s>"), 256, 256]) == ([0, 0, 1], "aa")
+
+
+def test_special_tokens_may_be_kept_one_by_one(tmp_path):
+    tokenizer = make_tokenizer(tmp_path, BYTES, decoders.ByteLevel())
+    end, begin = tokenizer.token_to_id("<|end|>"), tokenizer.token_to_id("<s>")
+    assert stream(tokenizer, [begin, end], shown_ids=frozenset((end,))) == ["", "<|end|>", ""]
+
+
 def test_ids_outside_the_vocabulary_are_named(tokenizer):
     detokenizer = IncrementalDetokenizer(tokenizer)
     limit = tokenizer.vocab_size + HOLES

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onnxgen.engine.sampling.custom import TokenArray
-from onnxgen.engine.sampling.sampler import Sampler
+from onnxgen.engine.sampling.sequence_sampler import SequenceSampler
 from onnxgen.facade.og_draws import MersenneUniforms, best_of, nucleus_of, prepare
 from onnxgen.facade.params import sampling_from_search
 from onnxgen.metadata.model_spec import SearchDefaults
@@ -32,7 +32,7 @@ class OgSampler:
     def __init__(self, search: SearchDefaults, *, eos_ids: Sequence[int]) -> None:
         options = [sampling_from_search(search, stream=i) for i in range(search.batch_size)]
         self._search = search
-        self._sampler = Sampler(options, eos_ids=eos_ids)
+        self._sampler = SequenceSampler(options, eos_ids=eos_ids)
         self._numbers: MersenneUniforms | None = None
         if search.random_seed >= 0 and options[0].temperature and search.top_k != 1:
             prepare()

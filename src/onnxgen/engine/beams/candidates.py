@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from onnxgen.engine.sampling.processors import BANNED
+from onnxgen.engine.sampling.edits import BANNED
 from onnxgen.errors import BackendError
 
 Row = npt.NDArray[np.float32]

@@ -1,4 +1,4 @@
-"""`Sampler`: a `RowSampler` for a fixed set of sequences, all of which get a token or none."""
+"""`SequenceSampler`: a `RowSampler` for a fixed set of sequences, all of which get a token or none."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Row:
         return len(self.history) - self.prompt_tokens
 
 
-class Sampler:
+class SequenceSampler:
     """Chooses tokens for a batch whose sequences may have different options.
 
     Args:

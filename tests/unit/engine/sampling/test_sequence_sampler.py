@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 
 from onnxgen.engine.sampling.options import SamplingOptions
-from onnxgen.engine.sampling.sampler import Sampler
+from onnxgen.engine.sampling.sequence_sampler import SequenceSampler
 from onnxgen.errors import BackendError
 
 EMPTY = np.array([], np.int64)
 
 
 def choose(options, logits, history=EMPTY, eos=()):
-    sampler = Sampler([options], eos_ids=eos)
+    sampler = SequenceSampler([options], eos_ids=eos)
     return sampler(np.atleast_2d(np.asarray(logits, np.float32)), sequences=[0], histories=[history])[0]
 
 
@@ -19,14 +19,14 @@ def test_greedy_takes_the_first_maximum():
 
 def test_the_drawn_share_follows_the_softmax():
     logits = np.log(np.array([0.5, 0.3, 0.2], np.float32))
-    sampler = Sampler([SamplingOptions(temperature=1.0, seed=3)], eos_ids=())
+    sampler = SequenceSampler([SamplingOptions(temperature=1.0, seed=3)], eos_ids=())
     history = np.zeros(3000, np.int64)
     drawn = [sampler(logits[None], sequences=[0], histories=[history[:n]])[0] for n in range(3000)]
     np.testing.assert_allclose(np.bincount(drawn) / 3000, [0.5, 0.3, 0.2], atol=0.03)
 
 
 def test_one_seed_draws_different_tokens_at_different_positions():
-    sampler = Sampler([SamplingOptions(temperature=1.0, seed=1)], eos_ids=())
+    sampler = SequenceSampler([SamplingOptions(temperature=1.0, seed=1)], eos_ids=())
     flat = np.zeros((1, 50_000), np.float32)
     drawn = [sampler(flat, sequences=[0], histories=[np.zeros(n, np.int64)])[0] for n in range(20)]
     assert len(set(drawn)) == 20
@@ -53,7 +53,7 @@ def test_a_row_does_not_depend_on_its_neighbours():
     histories = [rng.integers(1000, size=rng.integers(1, 40)) for _ in range(6)]
     alone = [choose(o, row, h, eos=(7,)) for o, row, h in zip(options, logits, histories, strict=True)]
     order = rng.permutation(6).tolist()
-    together = Sampler(options, eos_ids=(7,))(
+    together = SequenceSampler(options, eos_ids=(7,))(
         logits[order], sequences=order, histories=[histories[i] for i in order]
     )
     assert together == [alone[i] for i in order]
@@ -62,7 +62,7 @@ def test_a_row_does_not_depend_on_its_neighbours():
 def test_the_models_logits_are_not_changed():
     logits = np.ones((1, 8), np.float32)
     options = SamplingOptions(repetition_penalty=2.0, min_length=9, no_repeat_ngram_size=1)
-    Sampler([options], eos_ids=(1,))(logits, sequences=[0], histories=[np.array([2, 3])])
+    SequenceSampler([options], eos_ids=(1,))(logits, sequences=[0], histories=[np.array([2, 3])])
     np.testing.assert_array_equal(logits, 1)
 
 

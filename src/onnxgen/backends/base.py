@@ -186,8 +186,8 @@ class SequenceInput:
         window_blocks: Likewise the blocks of layers that see a window, ``NO_BLOCK`` where one was given back;
             empty without such a group.
         adapter: Name of the adapter that computes its new tokens, and computed those in the cache; None: none.
-        embeds: float32 ``[given, width]``, what the first of the new tokens are in place of their ids' embeddings, at
-            most as many as there are new tokens; None: none of them.
+        embeds: float32 ``[given, width]``, what some of the new tokens are in place of their ids' embeddings; None: none.
+        embeds_at: Which of the new tokens these are, increasing; None: the first ones.
     """
 
     token_ids: Sequence[int] | npt.NDArray[np.integer[Any]]
@@ -197,6 +197,7 @@ class SequenceInput:
     window_blocks: Sequence[int] = ()
     adapter: str | None = None
     embeds: Float32Array | None = None
+    embeds_at: Int64Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,19 +436,19 @@ def _adapters(sequences: Sequence[SequenceInput]) -> tuple[str | None, ...]:
 
 
 def _embeds(sequences: Sequence[SequenceInput], starts: Sequence[int]) -> dict[str, npt.NDArray[Any]]:
-    given = [(start, s.embeds) for start, s in zip(starts, sequences, strict=False) if s.embeds is not None]
-    if not given:
-        return {}
-    for i, s in enumerate(sequences):
-        if s.embeds is not None and len(s.embeds) > len(s.token_ids):
+    rows: list[Int64Array] = []
+    embeds: list[Float32Array] = []
+    for i, (start, s) in enumerate(zip(starts, sequences, strict=False)):
+        if s.embeds is None:
+            continue
+        at = np.arange(len(s.embeds)) if s.embeds_at is None else s.embeds_at
+        if len(at) != len(s.embeds) or (at >= len(s.token_ids)).any():
             raise StepError(
                 f"sequence {i} of the step has {len(s.embeds)} embeddings for {len(s.token_ids)} new tokens"
             )
-    rows = [np.arange(start, start + len(embeds)) for start, embeds in given]
-    return {
-        INPUTS_EMBEDS: np.concatenate([np.asarray(embeds, np.float32) for _, embeds in given]),
-        EMBEDS_ROWS: np.concatenate(rows),
-    }
+        rows.append(start + at)
+        embeds.append(np.asarray(s.embeds, np.float32))
+    return {INPUTS_EMBEDS: np.concatenate(embeds), EMBEDS_ROWS: np.concatenate(rows)} if rows else {}
 
 
 def _window_table(sequences: Sequence[SequenceInput]) -> Int32Array | None:

@@ -17,17 +17,18 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from onnxgen.backends.base import Backend, BlockCopy, KVCache, SequenceInput, Step, pack_step
+from onnxgen.backends.base import Backend, BlockCopy, KVCache, SequenceInput, Step, StepOutput, pack_step
+from onnxgen.engine.embedded_tokens import EmbeddedTokens, extended
 from onnxgen.engine.moved_blocks import move_blocks
 from onnxgen.engine.row_copies import CachedRow, common_length, differing_blocks, heirs
 from onnxgen.engine.tokens import TokenBuffer
-from onnxgen.errors import BackendError, ContextLengthError, StateError, TokenIdError
+from onnxgen.errors import BackendError, CapabilityError, ContextLengthError, StateError, TokenIdError
 from onnxgen.foundations.reused_arrays import ReusedArrays
 
 logger = logging.getLogger(__name__)
@@ -45,6 +46,9 @@ class _Row:
     long: bool = False
     # of the token after the last one, or None when they must be computed
     logits: Float32Array | None = None
+    # of the last token, once somebody asked for hidden states
+    hidden: Float32Array | None = None
+    embedded: EmbeddedTokens | None = None
     # whether some of what is cached is copied by the next step only
     awaits_copies: bool = False
 
@@ -89,6 +93,7 @@ class Batch:
         self._cache: KVCache | None = None
         self._capacity = 0
         self._closed = False
+        self._keeps_hidden = False
 
     @property
     def num_rows(self) -> int:
@@ -117,8 +122,20 @@ class Batch:
         """Token ids of a sequence: a view, valid until the sequence changes."""
         return self._rows[row].tokens.view()
 
-    def extend(self, row: int, ids: Sequence[int] | npt.NDArray[np.integer[Any]]) -> None:
+    def extend(
+        self,
+        row: int,
+        ids: Sequence[int] | npt.NDArray[np.integer[Any]],
+        *,
+        embeds: Float32Array | None = None,
+    ) -> None:
         """Append tokens to a sequence; nothing is computed yet.
+
+        Args:
+            row: The sequence.
+            ids: Token ids.
+            embeds: float32 ``[len(ids), width]``, what the model reads in place of their embeddings; the ids are then
+                what the sequence is said to hold.
 
         Raises:
             TokenIdError: An id is outside the vocabulary.
@@ -136,8 +153,11 @@ class Batch:
             raise ContextLengthError(
                 f"{len(array)} tokens after {len(tokens)} do not fit the maximum of {self._max_tokens} tokens"
             )
+        if embeds is not None:
+            assert len(embeds) == len(array)
+            self._rows[row].embedded = extended(self._rows[row].embedded, len(tokens), embeds)
         tokens.extend(array)
-        self._rows[row].logits = None
+        self._rows[row].logits = self._rows[row].hidden = None
 
     def append(self, row: int, token: int) -> None:
         """Append one token to a sequence: what `extend` does, at a fraction of its cost.
@@ -150,7 +170,7 @@ class Batch:
         if not 0 <= token < self._backend.vocab_size or len(state.tokens) >= self._max_tokens:
             self.extend(row, [token])  # raises
         state.tokens.append(token)
-        state.logits = None
+        state.logits = state.hidden = None
 
     def truncate(self, row: int, length: int) -> None:
         """Rewind a sequence to its first ``length`` tokens. Continuing equals never having gone further."""
@@ -158,7 +178,9 @@ class Batch:
         if length == len(state.tokens):
             return
         state.tokens.truncate(length)
-        state.logits = None
+        state.logits = state.hidden = None
+        if state.embedded is not None:
+            state.embedded = state.embedded.truncated(length)
         self._forget(state, length)
 
     def set_logits(self, row: int, logits: Float32Array) -> None:
@@ -185,14 +207,14 @@ class Batch:
     @contextlib.contextmanager
     def transaction(self) -> Generator[None]:
         """Take back what the block appended to the sequences when it raises. It must not rewind or reorder them."""
-        saved = [(len(r.tokens), r.cached, r.logits) for r in self._rows]
+        saved = [(len(r.tokens), r.cached, r.logits, r.hidden, r.embedded) for r in self._rows]
         try:
             yield
         except BaseException:
-            for row, (length, cached, logits) in zip(self._rows, saved, strict=True):
+            for row, (length, cached, logits, hidden, embedded) in zip(self._rows, saved, strict=True):
                 row.tokens.truncate(length)
                 self._forget(row, cached)
-                row.logits = logits
+                row.logits, row.hidden, row.embedded = logits, hidden, embedded
             raise
 
     def forward(self, rows: Sequence[int]) -> Float32Array:
@@ -209,6 +231,8 @@ class Batch:
         """
         if self._closed:
             raise StateError("the sequences were closed")
+        if not rows:
+            return np.empty((0, self._backend.vocab_size), np.float32)
         states = [self._rows[i] for i in rows]
         pending = [(i, r) for i, r in zip(rows, states, strict=True) if r.logits is None]
         for i, row in pending:
@@ -226,6 +250,31 @@ class Batch:
             return logits[0][None]
         return np.stack(logits, out=self._stacked.take((len(logits), self._backend.vocab_size)))
 
+    def hidden_states(self, rows: Sequence[int]) -> Float32Array:
+        """Hidden states of the last tokens of some of the sequences, float32 ``[rows, hidden]``.
+
+        The first call computes the last tokens again; from then on every step brings them.
+
+        Raises:
+            CapabilityError: The model's hidden states cannot be had.
+            StateError: A sequence has no tokens, or the batch is closed.
+            BackendError: A step failed. The sequences are as they were.
+        """
+        if not self._backend.capabilities.hidden_states:
+            raise CapabilityError("this model gives no hidden states: nothing in its graph looks like a head")
+        self._keeps_hidden = True
+        missing = [i for i in rows if self._rows[i].hidden is None]
+        held = [(self._rows[i], self._rows[i].logits) for i in missing]
+        try:
+            for row, _ in held:
+                row.logits = None
+            self.forward(missing)
+        finally:
+            for row, logits in held:
+                row.logits = row.logits if logits is None else logits  # which may have been set
+        found = [row.hidden for row in (self._rows[i] for i in rows) if row.hidden is not None]
+        return np.stack(found)
+
     def close(self) -> None:
         """Release the cache. Calling it twice is harmless."""
         self._closed = True
@@ -236,12 +285,12 @@ class Batch:
     def _copy(self, source: _Row, free: list[_Row]) -> _Row:
         """A copy of a row in the slot of one of those that are ``free``: the one that needs the fewest copies."""
         if self._cache is None:
-            return _Row(free.pop(0).slot, source.tokens.copy(), logits=source.logits)
+            return replace(source, slot=free.pop(0).slot, tokens=source.tokens.copy(), cached=0, long=False)
         wanted = self._cached_row(source)
         held = [self._cached_row(row) for row in free]
         at = max(range(len(free)), key=lambda i: (common_length(wanted, held[i]), -i))
         replaced = free.pop(at)
-        row = _Row(replaced.slot, source.tokens.copy(), source.cached, source.long, source.logits)
+        row = replace(source, slot=replaced.slot, tokens=source.tokens.copy(), awaits_copies=False)
         can = self._backend.capabilities
         copies = differing_blocks(
             wanted, held[at], block_size=self._cache.geometry.block_size, rewind=can.rewind
@@ -254,7 +303,10 @@ class Batch:
         return row
 
     def _cached_row(self, row: _Row) -> CachedRow:
-        return CachedRow(row.tokens.view()[: row.cached], row.long, self._blocks(row.slot))
+        held = row.tokens.view()[: row.cached]
+        if row.embedded is not None:
+            held = row.embedded.marked(held)
+        return CachedRow(held, row.long, self._blocks(row.slot))
 
     def _forget(self, row: _Row, cached: int) -> None:
         """Let the cache hold at most ``cached`` tokens of a row."""
@@ -274,7 +326,10 @@ class Batch:
 
     def _step(self, pending: Sequence[tuple[int, _Row]]) -> None:
         """Run one step: every row that lacks a single token, then chunks of the others while there is room."""
-        if self._rope_switch is None and all(len(r.tokens) - r.cached == 1 for _, r in pending):
+        if self._rope_switch is None and all(
+            len(r.tokens) - r.cached == 1 and (r.embedded is None or not r.embedded.has(r.cached))
+            for _, r in pending
+        ):
             self._decode(pending)
             return
         # the graph picks its rotary factors once per step, so both kinds never meet in one
@@ -289,6 +344,7 @@ class Batch:
                 break
             count = self._chunk(row, left, room)
             room -= count
+            given = None if row.embedded is None else row.embedded.between(row.cached, row.cached + count)
             parts.append((row, count))
             inputs.append(
                 SequenceInput(
@@ -296,14 +352,16 @@ class Batch:
                     context_len=row.cached,
                     blocks=self._blocks(row.slot),
                     logits="last" if count == left else "none",
+                    embeds=None if given is None else given[1],
+                    embeds_at=None if given is None else given[0],
                 )
             )
         assert self._cache is not None
-        logits = iter(self._execute(pack_step(inputs, copies=self._copies)))
+        step = pack_step(inputs, copies=self._copies, want_hidden_states=self._keeps_hidden)
+        output = self._execute(step)
         for row, count in parts:
             row.cached += count
-            if row.cached == len(row.tokens):
-                row.logits = next(logits)
+        self._take(output, [row for row, _ in parts if row.cached == len(row.tokens)])
 
     def _decode(self, pending: Sequence[tuple[int, _Row]]) -> None:
         """Run a step in which every row lacks one token.
@@ -328,19 +386,29 @@ class Batch:
             block_table=layout.block_table,
             logits_rows=layout.logits_rows,
             copies=tuple(self._copies),
+            want_hidden_states=self._keeps_hidden,
         )
-        logits = self._execute(step)
+        output = self._execute(step)
+        logits = output.logits
         for at, row in enumerate(rows):
             row.cached += 1
             row.logits = logits[at]
+        if self._keeps_hidden:
+            self._take(output, rows)
 
-    def _execute(self, step: Step) -> Float32Array:
+    def _take(self, output: StepOutput, rows: Sequence[_Row]) -> None:
+        """Give rows that are up to date what a step computed of them."""
+        for at, row in enumerate(rows):
+            row.logits = output.logits[at]
+            row.hidden = None if output.hidden_states is None else output.hidden_states[at]
+
+    def _execute(self, step: Step) -> StepOutput:
         assert self._cache is not None
         if not self._copies:
-            return self._backend.execute(step, self._cache).logits
+            return self._backend.execute(step, self._cache)
         waiting = [row for row in self._rows if row.awaits_copies]
         try:
-            return self._backend.execute(step, self._cache).logits
+            return self._backend.execute(step, self._cache)
         except BaseException:
             # whether the copies were done is not known, nor whether what they read is still there
             for row in waiting:

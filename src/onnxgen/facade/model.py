@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import NoReturn, Self, cast
 
-from onnxgen.backends.base import Backend
-from onnxgen.errors import CapabilityError, ConfigError
+import numpy as np
+import numpy.typing as npt
+
+from onnxgen.backends.base import Backend, GivesEmbeddings
+from onnxgen.errors import CapabilityError, ConfigError, TokenIdError
 from onnxgen.facade.config import Config
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.metadata.model_spec import ModelSpec
@@ -78,6 +81,30 @@ class Model:
         names = self._runtime.providers or tuple(p.name for p in self._spec.decoder.providers)
         first = names[0].lower().removesuffix("executionprovider") if names else "cpu"
         return _DEVICES.get(first, first.upper())
+
+    def token_embeddings(self, ids: npt.ArrayLike) -> npt.NDArray[np.float32]:
+        """What the decoder's first layer reads for token ids, scaled as the model scales it.
+
+        Rows of it, and others of the same kind, can stand in a prompt in place of ids.
+
+        Args:
+            ids: Token ids ``[n]``.
+
+        Returns:
+            float32 ``[n, width]``.
+
+        Raises:
+            TokenIdError: An id is no integer, or outside the vocabulary.
+            CapabilityError: The model does not look tokens up in one table.
+        """
+        array = np.asarray(ids)
+        if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+            raise TokenIdError(f"token ids must be a list of integers, got {ids!r:.60}")
+        if self._backend.capabilities.embedding_size is None:
+            raise CapabilityError(
+                f"{self._spec.folder} does not look tokens up in one table: no row stands for a token"
+            )
+        return cast("GivesEmbeddings", self._backend).token_embeddings(array.astype(np.int64))
 
     def create_multimodal_processor(self) -> NoReturn:
         """Not supported: raises `CapabilityError`."""

@@ -16,14 +16,14 @@ from onnxgen.backends.ort.backend import OrtBackend
 from onnxgen.backends.ort.plan_kind import PlanKind
 from onnxgen.builder import BuildOptions, build
 from onnxgen.builder.adapters import read_adapter
-from onnxgen.errors import ModelFileError, StateError, StepError
+from onnxgen.errors import CapabilityError, ModelFileError, StateError, StepError
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.metadata import load_model_spec
 from peft_by_hand import merged, random_pairs, write_peft
 
 PROMPT = [5, 9, 31, 7, 12, 44, 3, 21, 18, 6, 30]
 OTHER = [8, 4, 17, 25, 40]
-BACKENDS = ("packed", "batched", "dense")
+BACKENDS = ("packed", "batched", "dense", "native")
 SEED = secrets.randbits(32)
 
 
@@ -150,7 +150,7 @@ def test_an_adapter_of_another_model_is_refused_and_leaves_nothing(kind, tmp_pat
         ModelFileError, match=r"lora_A of model.layers.0.\S+ is \[2, 72\], expected \[2, 64\]"
     ):
         backend.adapters.load(read_adapter(write_peft(tmp_path / "other", other), "other"))
-    with pytest.raises(ModelFileError, match=r"has no inputs \['a'\] for adapters"):
+    with pytest.raises((ModelFileError, CapabilityError), match=r"inputs"):
         backend.adapters.load(Adapter("x", source="x", digest="x", inputs={"a": np.zeros(2, np.float32)}))
     assert backend.adapters.names == ()
     with pytest.raises(StepError, match="adapter 'other' is not loaded"):
@@ -176,3 +176,55 @@ def test_a_name_can_be_given_to_another_adapter(kind, tmp_path):
     with pytest.raises(StateError, match="in use"):
         backend.adapters.unload("it")
     np.testing.assert_array_equal(logits(backend, PROMPT, "it"), results[0])
+
+
+def some_adapters(backend, checkpoint, folder):
+    """Adapters of several ranks and targets, by name; none of them is None."""
+    given = {
+        "all": (5, ()),
+        "few": (3, ("q_proj", "up_proj")),
+        "high": (19, ("v_proj", "gate_proj", "down_proj")),
+    }
+    for number, (name, (rank, only)) in enumerate(given.items()):
+        pairs = random_pairs(checkpoint, seed=SEED + number, rank=rank, only=only)
+        backend.adapters.load(read_adapter(write_peft(folder / name, pairs), name))
+    return (None, *given)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int4", "int8"])
+@pytest.mark.parametrize("name", ["llama", "phi3", "gemma3"])
+def test_a_step_of_several_adapters_gives_each_sequence_its_bits(name, precision, tmp_path):
+    checkpoint = CHECKPOINTS[name]
+    backend = open_backend(
+        build_folder(tmp_path, name, "plain", precision=precision), tmp_path / "cache", "native"
+    )
+    assert backend.capabilities.adapters == "sequence"
+    before = logits(backend, PROMPT)
+    names = some_adapters(backend, checkpoint, tmp_path)
+    want = {own: logits(backend, PROMPT, own) for own in names}
+    np.testing.assert_array_equal(want[None], before)
+    sequences = Sequences(backend, len(names))
+    parts = {own: [] for own in names}
+    for start, end in ((0, 6), (6, 10), (10, 11)):
+        # each a piece of another length
+        shift = {own: i if end < 11 else 0 for i, own in enumerate(names)}
+        cuts = {own: (start - (i if start else 0), end - shift[own]) for i, own in enumerate(names)}
+        rows = sequences.step({i: (PROMPT[slice(*cuts[own])], own) for i, own in enumerate(names)})
+        at = 0
+        for own in names:
+            count = cuts[own][1] - cuts[own][0]
+            parts[own].append(rows[at : at + count])
+            at += count
+    for own in names:
+        np.testing.assert_array_equal(np.concatenate(parts[own]), want[own], err_msg=f"{own}, seed {SEED}")
+
+
+def test_long_prompts_are_cut_between_adapters_as_anywhere(tmp_path):
+    checkpoint = CHECKPOINTS["llama"]
+    backend = open_backend(build_folder(tmp_path, "llama", "plain"), tmp_path / "cache", "native")
+    names = some_adapters(backend, checkpoint, tmp_path)
+    rng = np.random.default_rng(SEED)
+    prompts = {own: rng.integers(3, 60, 110 + i).tolist() for i, own in enumerate(names)}
+    want = {own: Sequences(backend, 1, 128).step({0: (prompt, own)}) for own, prompt in prompts.items()}
+    got = Sequences(backend, len(names), 128).step({i: (prompts[own], own) for i, own in enumerate(names)})
+    np.testing.assert_array_equal(got, np.concatenate(list(want.values())), err_msg=f"seed {SEED}")

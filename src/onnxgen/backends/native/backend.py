@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from onnxgen.backends.adapters import Adapter
 from onnxgen.backends.base import (
     EMBEDS_ROWS,
     INPUTS_EMBEDS,
@@ -19,6 +20,8 @@ from onnxgen.backends.base import (
     StepOutput,
 )
 from onnxgen.backends.check import check_ids, check_step
+from onnxgen.backends.loaded_adapters import LoadedAdapters
+from onnxgen.backends.native.adapter_table import NativeAdapter
 from onnxgen.backends.native.cache import NativeCache
 from onnxgen.backends.native.contents import spans_of
 from onnxgen.backends.native.prepared import Prepared, prepare
@@ -74,6 +77,7 @@ class NativeBackend:
             hidden_states=prepared.plan.hidden_states is not None,
             max_context=longest,
             batch_invariant=True,
+            adapters="sequence",
             window=max((window for window in self._windows if window is not None), default=None),
             inputs=frozenset() if embeddings is None else frozenset({INPUTS_EMBEDS, EMBEDS_ROWS}),
             embedding_size=None if embeddings is None else embeddings.width,
@@ -87,6 +91,7 @@ class NativeBackend:
             cache_bits=self._cache_bits,
         )
         self._lock = threading.Lock()
+        self._adapters = LoadedAdapters[NativeAdapter](self._bind, self._unbind)
         in_forked_children(self, NativeBackend._renew_lock)
         self.plan = prepared.plan
 
@@ -99,6 +104,11 @@ class NativeBackend:
     def vocab_size(self) -> int:
         """Width of the logits."""
         return self._vocab_size
+
+    @property
+    def adapters(self) -> LoadedAdapters[NativeAdapter]:
+        """The adapters that steps may name."""
+        return self._adapters
 
     def create_cache(self, *, num_seqs: int, num_tokens: int, window_group: bool = False) -> NativeCache:
         """Allocate room for ``num_seqs`` sequences of up to ``num_tokens`` tokens each.
@@ -146,13 +156,18 @@ class NativeBackend:
                 raise StepError("the cache was made by another backend")
             cache.layers  # noqa: B018 - a closed cache says so before anything else
             check_step(
-                step, geometry=cache.geometry, capabilities=self._capabilities, vocab_size=self._vocab_size
+                step,
+                geometry=cache.geometry,
+                capabilities=self._capabilities,
+                vocab_size=self._vocab_size,
+                adapters=self._adapters,
             )
+            numbers = [-1 if name is None else self._adapters.bound(name).number for name in step.adapters]
             groups = spans_of(step, window=self._capabilities.window)
             cache.check(groups, step.copies)
             cache.begin(groups, step.copies)
             try:
-                logits, hidden = runner.run(step, groups, cache)
+                logits, hidden = runner.run(step, groups, cache, numbers)
             except OnnxgenError:
                 raise
             except Exception as cause:
@@ -189,6 +204,17 @@ class NativeBackend:
         """Release the model. Calling it twice is harmless."""
         with self._lock:
             self._runner = None
+            self._adapters.clear()
+
+    def _bind(self, adapter: Adapter) -> NativeAdapter:
+        table = self._loaded().adapters
+        packed = table.pack(adapter)
+        with self._lock:  # not while a step reads the table
+            return table.add(packed)
+
+    def _unbind(self, adapter: NativeAdapter) -> None:
+        with self._lock:
+            self._loaded().adapters.remove(adapter)
 
     def _renew_lock(self) -> None:
         self._lock = threading.Lock()

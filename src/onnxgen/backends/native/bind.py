@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from onnxgen.backends.native.bind_attention import AttentionMemory
-from onnxgen.backends.native.plan import Call, Family, RowKind, StepPlan, View
+from onnxgen.backends.native.bind_lora import as_columns, bind_gated_tiles, bind_lora
+from onnxgen.backends.native.bind_rows import parts, rows_word
+from onnxgen.backends.native.plan import Call, Family, StepPlan, View
 from onnxgen.backends.native.table_builder import TableBuilder
 from onnxgen.backends.native.weights import Packed
 from onnxgen.graph.cpu import row_kernels
@@ -19,7 +21,6 @@ from onnxgen.graph.cpu.packed_blocks import PackedBlocks
 from onnxgen.graph.cpu.packed_floats import PackedFloats
 from onnxgen.graph.cpu.row_kernels import parts_of_elements, parts_of_rows
 from onnxgen.graph.cpu.step.kernel import step_kernel
-from onnxgen.graph.cpu.step.table import StepShape
 
 FUNCTIONS: Mapping[str, str] = MappingProxyType(
     {
@@ -43,6 +44,7 @@ class Binding:
         embeddings: Where tokens' embeddings are once the rows before ``embedded_row`` ran; None where more than one
             call looks tokens up, so that no row could stand for a token.
         embedded_row: See ``embeddings``.
+        adapter_rows: Rows of the table that read what adapters add, each with the number of its site.
     """
 
     def __init__(
@@ -62,11 +64,14 @@ class Binding:
         head = _first_of_head(plan)
         self.head_row = 0
         self.embeddings, self.embedded_row = plan.embeddings, 0
+        self.adapter_rows: list[tuple[int, int]] = []
         for index, call in enumerate(plan.calls):
             if index == head:
                 self.head_row = len(self.builder.table)
             if call.family is Family.ATTEND:
                 self.attention.bind(self.builder, call)
+            elif call.family in (Family.LORA_DOWN, Family.LORA_UP):
+                self.adapter_rows.append((call.number("site"), bind_lora(self.builder, call)))
             else:
                 _BINDERS[call.family](self.builder, call)
             if call.family is Family.EMBED and self.embeddings is not None:
@@ -83,18 +88,6 @@ def _first_of_head(plan: StepPlan) -> int:
         if call.family is Family.ATTEND or any(view.buffer == hidden for view in call.writes.values())
     )
     return max(needed, default=-1) + 1
-
-
-def rows_word(rows: RowKind) -> int:
-    """The word of the header that counts such rows."""
-    return int(Header.TOKENS if rows is RowKind.TOKENS else Header.ROWS)
-
-
-def parts(rows: RowKind, cut: Callable[[int], int]) -> Callable[[StepShape], int]:
-    """Parts by the number of rows; none where there are none."""
-    if rows is RowKind.TOKENS:
-        return lambda shape: cut(shape.tokens)
-    return lambda shape: cut(shape.rows) if shape.rows else 0
 
 
 def _embed(builder: TableBuilder, call: Call) -> None:
@@ -155,6 +148,8 @@ def _sum_of(x: View, skip: View | None, total: View | None) -> View | int:
 def _product(builder: TableBuilder, call: Call) -> None:
     x, y, weight = call.reads["x"], call.writes["y"], builder.weight(call, "matrix")
     gate = call.text("epilogue") or None
+    if gate is None:
+        weight = as_columns(weight)
     common: dict[str, Any] = {
         "rows_word": rows_word(call.rows), "y": y, "bias": builder.vector(call, "bias"),
         "further": int("residual" in call.reads),
@@ -252,5 +247,6 @@ _BINDERS: Mapping[Family, Callable[[TableBuilder, Call], None]] = MappingProxyTy
         Family.SELECT: _select,
         Family.QUANTIZE: _quantize,
         Family.PAD: _pad,
+        Family.GATE_TILES: bind_gated_tiles,
     }
 )

@@ -8,7 +8,7 @@ Where the cuts are changes nothing: every token's result is its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -102,6 +102,14 @@ def embedding_pass(token_ids: np.ndarray) -> Pass:
     words = [0] * HEADER_WORDS
     words[Header.TOKENS], words[Header.TOKEN_IDS] = token_ids.size, token_ids.ctypes.data
     return Pass(np.array(words, np.int64), StepShape(tokens=token_ids.size, rows=0), 0, (token_ids,))
+
+
+def with_adapters(own: Pass, adapters: np.ndarray) -> Pass:
+    """The pass, which also says the adapter of each of its tokens, int32 ``[tokens]``, -1 for none."""
+    held = np.ascontiguousarray(adapters, np.int32)
+    wanted = held[own.arrays[_ADDRESSES.index(Header.LOGITS_ROWS)]]
+    own.header[Header.ADAPTERS], own.header[Header.WANTED_ADAPTERS] = held.ctypes.data, wanted.ctypes.data
+    return replace(own, arrays=(*own.arrays, held, wanted))
 
 
 def _slots(

@@ -52,6 +52,12 @@ class Family(enum.StrEnum):
     - ``PAD``: ``x -> y``: ``heads`` of ``width`` columns to ones of ``padded``, with zeros, or cut off.
     - ``SELECT``: ``x -> y``, the wanted ones of all rows.
     - ``QUANTIZE``: ``x -> y`` for a buffer of integers.
+
+    In plans that take adapters (`adapted_plan`), none of which is kept:
+
+    - ``LORA_DOWN``: ``x -> h``, and ``LORA_UP``: ``h, x -> y`` in place, both only in rows that have an adapter; ``site``
+      (which product), ``most`` (tiles of 16 of the highest rank).
+    - ``GATE_TILES``: ``x -> y = function(gate) * up``, which take turns in x, 16 columns each; ``function``.
     """
 
     EMBED = "embed"
@@ -66,6 +72,9 @@ class Family(enum.StrEnum):
     PAD = "pad"
     SELECT = "select"
     QUANTIZE = "quantize"
+    LORA_DOWN = "lora_down"
+    LORA_UP = "lora_up"
+    GATE_TILES = "gate_tiles"
 
 
 class Elements(enum.StrEnum):

@@ -29,6 +29,8 @@ class Header(IntEnum):
         GIVEN: How many tokens' embeddings are given.
         GIVEN_ROWS: int64 ``[given]``: which packed tokens they are of.
         GIVEN_EMBEDS: float32 ``[given, width]``.
+        ADAPTERS: int32 ``[tokens]``: which adapter each token has, -1 for none; 0 where no token has one.
+        WANTED_ADAPTERS: int32 ``[rows]``: likewise of the rows whose logits are wanted.
     """
 
     TOKENS = 0
@@ -51,6 +53,8 @@ class Header(IntEnum):
     GIVEN = 17
     GIVEN_ROWS = 18
     GIVEN_EMBEDS = 19
+    ADAPTERS = 20
+    WANTED_ADAPTERS = 21
 
 
 HEADER_WORDS = 32

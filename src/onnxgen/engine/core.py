@@ -4,8 +4,8 @@ What a step does, and where::
 
     plan      who takes part, with how many tokens, and which blocks they write     scheduler, kvcache
     execute   one ragged step of the backend; committed, or rolled back             execution
-    choose    one token for every sequence whose end was reached                    sampling
-    settle    append it, or end the sample; tell                                    register
+    choose    one token for every sequence whose end was reached                    choosing, sampling
+    settle    append it, or end the sample; tell                                    settling, register
 """
 
 from __future__ import annotations
@@ -15,34 +15,35 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from onnxgen.backends.base import Backend
 from onnxgen.engine.cache_size import make_cache
+from onnxgen.engine.choosing import Chooser
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.events import EngineEvent, FinishReason
-from onnxgen.engine.execution import Executed, Executor
+from onnxgen.engine.execution import Executor
 from onnxgen.engine.outside_pool import OutsidePool
 from onnxgen.engine.pool_shape import shape_of
 from onnxgen.engine.register import Register
 from onnxgen.engine.request import EngineRequest, longest, prompt_ids
 from onnxgen.engine.rotary_switch import RotarySwitch
-from onnxgen.engine.sample import Sample, SampleState
+from onnxgen.engine.sample import SampleState
 from onnxgen.engine.sampling.rows import RowSampler
+from onnxgen.engine.settling import Settler
 from onnxgen.engine.stats import EngineStats, StepStats
 from onnxgen.engine.tally import Tally
 from onnxgen.engine.tokens import TokenBuffer
 from onnxgen.engine.tracing import (
     open_trace,
-    trace_fork,
     trace_plan,
     trace_restart,
     trace_submit,
     trace_usage,
 )
 from onnxgen.engine.tracked import Tracked
-from onnxgen.errors import OnnxgenError, StateError
+from onnxgen.errors import StateError
 from onnxgen.kvcache.manager import CacheManager
 from onnxgen.scheduler.config import SchedulerConfig
 from onnxgen.scheduler.costs import PreemptionCosts
@@ -52,7 +53,8 @@ from onnxgen.scheduler.scheduler import Scheduler
 
 _log = logging.getLogger(__name__)
 
-Chosen = tuple[Sample, Job, "int | OnnxgenError"]
+_LOGITS_BYTES = 64 << 20
+"""Memory for the logits of prompts that are scored in one step."""
 
 
 class EngineCore:
@@ -98,7 +100,7 @@ class EngineCore:
                 backend,
                 config,
                 max_seq_tokens=self._limit,
-                whole_chunk_tokens=self._switch.side(self._limit, salt=None)["min_chunk_end"],
+                whole_chunk_tokens=self._switch.side(self._limit)["min_chunk_end"],
             )
             undo.callback(self._kv.close)
             self._trace = open_trace(config, self._kv.geometry, able)
@@ -111,12 +113,33 @@ class EngineCore:
                 prefix_reuse=config.prefix_reuse and not self._strict,
                 tiers=self._outside.tiers,
             )
-            self._scheduler = Scheduler(self._scheduling(config.scheduler), self._blocks, costs=self._costs)
+            self._max_logits_rows = max(1, _LOGITS_BYTES // (4 * self._vocab_size))
+            self._scheduler = Scheduler(
+                self._scheduling(config.scheduler),
+                self._blocks,
+                costs=self._costs,
+                max_logits_rows=self._max_logits_rows,
+            )
             undo.pop_all()  # from here on it is for `close`
         self._executor = Executor(backend, self._kv, blocks=self._blocks, trace=self._trace)
-        self._sampler = RowSampler(eos_ids=sorted(self._eos_ids))
         self._register = Register(self._scheduler, trace=self._trace)
         self._job_ids, self._request_ids = itertools.count(), itertools.count()
+        self._chooser = Chooser(
+            RowSampler(eos_ids=sorted(self._eos_ids)),
+            register=self._register,
+            scheduler=self._scheduler,
+            blocks=self._blocks,
+            new_job_id=self._job_ids.__next__,
+            trace=self._trace,
+        )
+        self._settler = Settler(
+            self._eos_ids,
+            switch=self._switch,
+            register=self._register,
+            scheduler=self._scheduler,
+            blocks=self._blocks,
+            trace=self._trace,
+        )
         self._tally = Tally()
         self._owner: int | None = None
         self._closed = False
@@ -151,6 +174,7 @@ class EngineCore:
         tracked = Tracked(
             next(self._request_ids),
             request,
+            prompt,
             deadline=None if request.deadline_s is None else self._clock() + request.deadline_s,
         )
         tokens = TokenBuffer()
@@ -163,8 +187,11 @@ class EngineCore:
             tenant=request.tenant,
             width=request.n,
             allow_cap=request.allow_cap or request.max_new_tokens is None,
-            **self._switch.side(len(tokens), salt=request.salt),
+            adapter=request.adapter,
+            **self._switch.side(len(tokens), lane=tracked.lane, extra=tracked.extra),
         )
+        if tracked.prompt_scores is not None:
+            job.logits_from, job.chunk_limit = tracked.prompt_scores.next_row, self._max_logits_rows
         self._scheduler.add(job)
         self._register.add(tracked, tracked.first_sample(tokens), job)
         if self._trace is not None:
@@ -213,16 +240,16 @@ class EngineCore:
             self._costs.observe_prefill(plan.num_tokens, executed.execute_s)
         self._scheduler.done(plan)
         try:
-            chosen = self._choose(executed)
+            choices = self._chooser.choose(executed)
             chosen_at = time.perf_counter()
-            self._settle(executed, chosen)
+            self._settler.settle(choices, faults=executed.faults)
         except BaseException:
             self._want_logits_again()
             raise
         self._tally.add(
             plan,
             executed,
-            generated=sum(not isinstance(token, OnnxgenError) for _, _, token in chosen),
+            generated=len(choices.tokens),
             waiting=self._scheduler.num_waiting + self._scheduler.num_away,
             plan_s=planned - started,
             sample_s=chosen_at - executed_at,
@@ -328,76 +355,11 @@ class EngineCore:
         if self._trace is not None:
             trace_plan(self._trace, plan, self._blocks)
 
-    def _choose(self, executed: Executed) -> list[Chosen]:
-        """A token, or what prevented one, for every sample whose sequence reached its end."""
-        owners: list[tuple[Sample, Job]] = []
-        rows: list[int] = []
-        for row, part in enumerate(executed.finished):
-            sample = self._register.sample(part.job.id)
-            own = [(sample, part.job), *self._fork(sample, part.job)]
-            owners += own
-            rows += [row] * len(own)
-        if not owners:
-            return []
-        logits = executed.logits if len(rows) == len(executed.finished) else executed.logits[rows]
-        tokens = self._sampler.choose(logits, [sample for sample, _ in owners])
-        return [(sample, job, token) for (sample, job), token in zip(owners, tokens, strict=True)]
-
-    def _fork(self, sample: Sample, job: Job) -> Sequence[tuple[Sample, Job]]:
-        """The other samples of a request whose prompt has just been computed."""
-        tracked = self._register.tracked(sample)
-        if not tracked.unforked:
-            return ()
-        forks: list[tuple[Sample, Job]] = []
-        for child in tracked.fork(sample):
-            fork = replace(job, id=next(self._job_ids), tokens=child.tokens, width=1)
-            runs = self._scheduler.fork(job, fork)
-            child.advance(SampleState.PREFILL if runs else SampleState.PREEMPTED)
-            self._register.add_fork(child, fork)
-            forks.append((child, fork))
-            if self._trace is not None:
-                trace_fork(self._trace, job.id, fork.id, child.index, self._blocks if runs else None)
-        return forks
-
     def _want_logits_again(self) -> None:
-        """Choosing was interrupted: sequences that got no token compute their last one again, and choose then."""
+        """Choosing was interrupted: what logits were wanted of, and not looked at, is computed again."""
         for job in self._register.jobs():
-            if job.state is JobState.RUNNING and self._blocks.length(job.id) == len(job.tokens):
-                self._blocks.rewind(job.id, len(job.tokens) - 1)
+            wanted = len(job.tokens) - 1 if job.logits_from is None else job.logits_from
+            if job.state is JobState.RUNNING and self._blocks.length(job.id) > wanted:
+                self._blocks.rewind(job.id, wanted)
                 if self._trace is not None:
                     trace_restart(self._trace, job, self._blocks)
-
-    def _settle(self, executed: Executed, chosen: Sequence[Chosen]) -> None:
-        """Append the tokens, end what they end, and say so."""
-        for job, error in executed.faults:
-            self._register.end(self._register.sample(job.id), job, "error", error=error)
-        if self._trace is not None:
-            self._trace.sample((job.id, t) for _, job, t in chosen if not isinstance(t, OnnxgenError))
-        for sample, job, token in chosen:
-            if isinstance(token, OnnxgenError):
-                self._register.end(sample, job, "error", error=token)
-                continue
-            request = self._register.tracked(sample).request
-            if token in self._eos_ids and not request.ignore_eos:
-                self._register.end(sample, job, "eos", token_id=token, is_eos=True)
-                continue
-            if token in request.stop_token_ids:
-                self._register.end(sample, job, "stop", token_id=token, is_eos=True)
-                continue
-            sample.tokens.append(token)
-            if sample.num_tokens >= job.max_tokens:
-                self._register.end(sample, job, "length", token_id=token)
-                continue
-            if job.state is JobState.RUNNING:
-                sample.advance(SampleState.DECODE)
-            self._register.tell(EngineEvent(sample.request_id, sample.index, token))
-            if self._switch.is_crossed_by(sample.num_tokens):
-                self._cross_rotary_switch(sample, job, request)
-
-    def _cross_rotary_switch(self, sample: Sample, job: Job, request: EngineRequest) -> None:
-        """Compute a sequence again that has become too long for the factors its keys were made with."""
-        if job.state is JobState.RUNNING:
-            sample.advance(SampleState.PREFILL)
-        self._scheduler.restart(job, **self._switch.side(len(job.tokens), salt=request.salt))
-        if self._trace is not None:
-            trace_restart(self._trace, job, self._blocks)

@@ -36,6 +36,7 @@ class Executed:
     Attributes:
         finished: The slices that reached the end of their sequence, and so have logits.
         logits: float32 ``[finished, vocab]``.
+        all_logits: The slices of which all logits were wanted, and these, float32 ``[tokens, vocab]``.
         faults: Jobs whose part failed, and why.
         failed: Whether the step as a whole raised.
         execute_s: Seconds spent in the backend.
@@ -43,6 +44,7 @@ class Executed:
 
     finished: Sequence[Slice]
     logits: Float32Array
+    all_logits: Sequence[tuple[Slice, Float32Array]]
     faults: Sequence[tuple[Job, OnnxgenError]]
     failed: bool
     execute_s: float
@@ -69,17 +71,16 @@ class Executor:
     def run(self, plan: StepPlan) -> Executed:
         """Execute a plan, and commit or roll back every part of its reservation."""
         started = time.perf_counter()
-        finished = [part for part in plan.slices if reaches_end(part)]
-        faults: list[tuple[Slice, Exception]] = []
+        computed, faults = plan.slices, list[tuple[Slice, Exception]]()
         try:
             try:
-                logits = self._execute(plan.slices, plan.reservation)
+                rows = self._execute(plan.slices, plan.reservation)
                 failed = False
             except Exception as error:  # noqa: BLE001 - whatever a backend raises, only the request at fault ends
                 _log.warning(
                     "a step of %d sequences failed (%s), running them one by one", len(plan.slices), error
                 )
-                finished, logits, faults = self._one_by_one(plan)
+                computed, rows, faults = self._one_by_one(plan)
                 failed = True
         except BaseException:
             for part in plan.slices:
@@ -93,28 +94,25 @@ class Executor:
             else:
                 self._commit(part, plan.reservation)
         causes = [(part.job, as_onnxgen_error(cause)) for part, cause in faults]
-        return Executed(finished, logits, causes, failed=failed, execute_s=executed_s)
+        finished = [part for part in computed if part.reaches_end]
+        logits, all_logits = _sorted_out(computed, rows)
+        return Executed(finished, logits, all_logits, causes, failed=failed, execute_s=executed_s)
 
     def _one_by_one(self, plan: StepPlan) -> tuple[list[Slice], Float32Array, list[tuple[Slice, Exception]]]:
         """Run the parts alone; those with copies first, because a copy's source may itself be about to go on."""
         reservation = plan.reservation
-        finished: list[Slice] = []
+        computed: list[Slice] = []
         rows: list[Float32Array] = []
         faults: list[tuple[Slice, Exception]] = []
         for part in sorted(plan.slices, key=lambda s: not reservation.copies([s.job.id])):
             try:
-                logits = self._execute([part], reservation)
+                rows.append(self._execute([part], reservation))
             except Exception as cause:  # noqa: BLE001 - see above
                 faults.append((part, cause))
-                continue
-            if reaches_end(part):
-                finished.append(part)
-                rows.append(logits[0])
-        return (
-            finished,
-            np.stack(rows) if rows else np.empty((0, self._backend.vocab_size), np.float32),
-            faults,
-        )
+            else:
+                computed.append(part)
+        none = np.empty((0, self._backend.vocab_size), np.float32)
+        return computed, np.concatenate([none, *rows]), faults
 
     def _execute(self, parts: Sequence[Slice], reservation: Reservation) -> Float32Array:
         if self._trace is not None:
@@ -139,8 +137,9 @@ class Executor:
                     token_ids=s.job.tokens[s.context_len : s.context_len + s.num_tokens],
                     context_len=s.context_len,
                     blocks=reservation.blocks(s.job.id),
-                    logits="last" if reaches_end(s) else "none",
+                    logits="all" if s.wants_all_logits else "last" if s.reaches_end else "none",
                     window_blocks=reservation.window_blocks(s.job.id),
+                    adapter=s.job.adapter,
                 )
                 for s in parts
             ],
@@ -170,9 +169,22 @@ class Executor:
                 trace_restart(self._trace, part.job, self._blocks)
 
 
-def reaches_end(part: Slice) -> bool:
-    """Whether a slice computes the last known token of its sequence, so that the next one can be chosen."""
-    return part.context_len + part.num_tokens == len(part.job.tokens)
+def _sorted_out(
+    parts: Sequence[Slice], rows: Float32Array
+) -> tuple[Float32Array, list[tuple[Slice, Float32Array]]]:
+    """Of the logits that slices brought, those of the last tokens of sequences, and those of whole slices."""
+    if not any(part.wants_all_logits for part in parts):
+        return rows, []
+    ends: list[int] = []
+    whole: list[tuple[Slice, Float32Array]] = []
+    at = 0
+    for part in parts:
+        start, at = at, at + (part.num_tokens if part.wants_all_logits else part.reaches_end)
+        if part.wants_all_logits:
+            whole.append((part, rows[start:at]))
+        if part.reaches_end:
+            ends.append(at - 1)
+    return rows[ends], whole
 
 
 def as_onnxgen_error(error: Exception) -> OnnxgenError:

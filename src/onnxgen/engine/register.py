@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from onnxgen.engine.events import EngineEvent, FinishReason
 from onnxgen.engine.sample import Sample, SampleState
+from onnxgen.engine.sampling.logprobs import TokenLogprobs
 from onnxgen.engine.trace import EngineTrace
 from onnxgen.engine.tracked import Tracked
 from onnxgen.errors import OnnxgenError
@@ -84,9 +85,12 @@ class Register:
             if tracked.deadline is not None and tracked.deadline <= now:
                 yield tracked
 
-    def tell(self, event: EngineEvent) -> None:
-        """Keep an event until it is taken."""
-        self._untold.append(event)
+    def tell_token(self, sample: Sample, token: int, logprobs: TokenLogprobs | None) -> None:
+        """Keep the news of a token until it is taken."""
+        scores = self._requests[sample.request_id].take_prompt_scores()
+        self._untold.append(
+            EngineEvent(sample.request_id, sample.index, token, logprobs=logprobs, prompt_logprobs=scores)
+        )
 
     def take_untold(self) -> list[EngineEvent]:
         """All events since the last time."""
@@ -116,6 +120,7 @@ class Register:
         token_id: int | None = None,
         is_eos: bool = False,
         error: OnnxgenError | None = None,
+        logprobs: TokenLogprobs | None = None,
     ) -> None:
         """End a sample that has a sequence, and with it those that the sequence still stands for."""
         tracked = self._requests[sample.request_id]
@@ -136,6 +141,8 @@ class Register:
                     finish_reason=reason,
                     usage=sample.usage,
                     error=error,
+                    logprobs=logprobs,
+                    prompt_logprobs=tracked.take_prompt_scores(),
                 ),
             )
 
@@ -174,4 +181,4 @@ class Register:
         self.finished[event.finish_reason] += 1
         if self._trace is not None:
             self._trace.finish(event.request_id, event.index, event.finish_reason)
-        self.tell(event)
+        self._untold.append(event)

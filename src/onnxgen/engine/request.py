@@ -9,9 +9,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from onnxgen.engine.sampling.checks import check_integer, check_number
+from onnxgen.engine.sampling.custom import BatchLogitsProcessor, LogitsProcessor, Sampler
 from onnxgen.engine.sampling.logprobs import MAX_TOP_LOGPROBS
-from onnxgen.engine.sampling.options import SamplingOptions, check_integer, check_number
-from onnxgen.engine.sampling.rows import LogitsProcessor
+from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.errors import ContextLengthError, OptionError, TokenIdError
 
 MAX_SAMPLES = 128
@@ -45,6 +46,7 @@ class EngineRequest:
             others have computed of the prompt is reused only up to where the telling begins.
         prompt_logprobs_start: Position in the prompt from which on that is told.
         adapter: Name of the adapter that the model is used with; None: none.
+        sampler: Chooses tokens in place of what ``sampling`` says of drawing; see `Sampler`.
     """
 
     prompt: Sequence[int]
@@ -58,12 +60,13 @@ class EngineRequest:
     deadline_s: float | None = None
     salt: str | None = None
     allow_cap: bool = False
-    processors: Sequence[LogitsProcessor] = ()
+    processors: Sequence[LogitsProcessor | BatchLogitsProcessor] = ()
     logprobs: int | None = None
     logprobs_of: Literal["raw", "processed"] = "raw"
     prompt_logprobs: int | None = None
     prompt_logprobs_start: int = 0
     adapter: str | None = None
+    sampler: Sampler | None = None
 
     def __post_init__(self) -> None:
         """Check every value that can be checked without a model.

@@ -33,14 +33,19 @@ class RotarySwitch:
     def __init__(self, length: int | None) -> None:
         self._length = length
 
-    def side(self, num_tokens: int, *, salt: str | None) -> RotarySide:
+    def side(self, num_tokens: int, *, lane: Hashable = None, extra: Extra = None) -> RotarySide:
         """Keeps a sequence of so many tokens apart from those on the other side: in steps, and in the prefix cache.
 
         Its first chunk reaches across the switch, because a step picks its factors by the positions in it.
+
+        Args:
+            num_tokens: Length of the sequence.
+            lane: What else keeps it apart from others in steps.
+            extra: What else its content depends on.
         """
         if self._length is None or num_tokens <= self._length:
-            return RotarySide(lane=False, extra=None if salt is None else (salt, False), min_chunk_end=0)
-        return RotarySide(lane=True, extra=(salt, True), min_chunk_end=self._length + 1)
+            return RotarySide(lane=(lane, False), extra=extra, min_chunk_end=0)
+        return RotarySide(lane=(lane, True), extra=(extra, True), min_chunk_end=self._length + 1)
 
     def is_crossed_by(self, num_tokens: int) -> bool:
         """Whether the last of so many tokens is the first on the other side."""

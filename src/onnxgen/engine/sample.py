@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onnxgen.engine.events import TokenUsage
+from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.sampling.custom import BatchLogitsProcessor, LogitsProcessor, Sampler
 from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.engine.sampling.state import RowState
@@ -52,6 +53,7 @@ class Sample:
     Args:
         request_id: Which request.
         index: Which of its samples.
+        request: What was asked for.
         tokens: The prompt, and what is generated after it.
         prompt_tokens: Length of the prompt.
         options: How its tokens are chosen, with a seed.
@@ -70,6 +72,7 @@ class Sample:
         "index",
         "options",
         "processors",
+        "request",
         "request_id",
         "row_state",
         "sampler",
@@ -82,6 +85,7 @@ class Sample:
         request_id: int,
         index: int,
         *,
+        request: EngineRequest,
         tokens: TokenBuffer,
         prompt_tokens: int,
         options: SamplingOptions,
@@ -90,6 +94,7 @@ class Sample:
     ) -> None:
         self.request_id = request_id
         self.index = index
+        self.request = request
         self.tokens = tokens
         self._prompt_tokens = prompt_tokens
         self.options = options

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
+import numpy as np
+import numpy.typing as npt
+
+from onnxgen.engine.prompt_scores import PromptScores
 from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.sample import Sample
+from onnxgen.engine.sampling.logprobs import TokenLogprobs
 from onnxgen.engine.tokens import TokenBuffer
+from onnxgen.kvcache.base import Extra
 
 
 class Tracked:
@@ -17,19 +23,52 @@ class Tracked:
     Args:
         request_id: Its number.
         request: What was asked for.
+        prompt: Its token ids, int64 ``[tokens]``; kept where they are to be scored.
         deadline: Reading of the engine's clock at which it ends; None: never.
+        adapter_digest: Of the adapter that it is computed with.
+        adapter_lane: What keeps it apart from other requests in steps because of its adapter.
 
     Attributes:
+        lane: What keeps it apart from others in steps.
+        extra: What its cached content depends on besides tokens.
+        prompt_scores: How probable its prompt is; None: nobody asks, or it was told.
         open: Indices of the samples that have not ended, in order.
         unforked: Those of them that have no sequence of their own yet.
     """
 
-    __slots__ = ("_options", "deadline", "id", "open", "request", "unforked")
+    __slots__ = (
+        "_options",
+        "deadline",
+        "extra",
+        "id",
+        "lane",
+        "open",
+        "prompt_scores",
+        "request",
+        "unforked",
+    )
 
-    def __init__(self, request_id: int, request: EngineRequest, *, deadline: float | None) -> None:
+    def __init__(
+        self,
+        request_id: int,
+        request: EngineRequest,
+        prompt: npt.NDArray[np.int64],
+        *,
+        deadline: float | None,
+        adapter_digest: str | None = None,
+        adapter_lane: Hashable = None,
+    ) -> None:
         self.id = request_id
         self.request = request
         self.deadline = deadline
+        self.lane = adapter_lane
+        own = request.salt, adapter_digest
+        self.extra: Extra = None if own == (None, None) else own
+        self.prompt_scores = (
+            None
+            if request.prompt_logprobs is None
+            else PromptScores(prompt, start=request.prompt_logprobs_start, top=request.prompt_logprobs)
+        )
         self.open = list(range(request.n))
         self.unforked = list(range(1, request.n))
         self._options = request.sampling.for_samples(request.n)
@@ -63,12 +102,22 @@ class Tracked:
         self.unforked.remove(index)
         return True
 
+    def take_prompt_scores(self) -> tuple[TokenLogprobs | None, ...] | None:
+        """How probable the prompt is, once: None where it is not known yet, was told, or was not asked for."""
+        scores = self.prompt_scores
+        if scores is None or scores.next_row is not None:
+            return None
+        self.prompt_scores = None
+        return scores.told()
+
     def _sample(self, index: int, tokens: TokenBuffer, prompt_tokens: int) -> Sample:
         return Sample(
             self.id,
             index,
+            request=self.request,
             tokens=tokens,
             prompt_tokens=prompt_tokens,
             options=self._options[index],
             processors=tuple(self.request.processors),
+            sampler=self.request.sampler,
         )

@@ -41,6 +41,7 @@ class Job:
         lane: Jobs of different lanes never share a step.
         min_chunk_end: Its first chunk reaches at least this position, whatever the budget of a step.
         allow_cap: ``max_tokens`` may be lowered to what fits.
+        adapter: Name of the adapter that computes it, which is the backend's matter; None: none.
         chunk_limit: No chunk of it is longer, but for ``min_chunk_end``; None: only the configuration counts.
         logits_from: Position from which on the logits of all known tokens are wanted, so that they are computed though
             others have; whoever owns the job moves it on as they come. None: those of the last one are enough.
@@ -64,6 +65,7 @@ class Job:
     lane: Hashable = None
     min_chunk_end: int = 0
     allow_cap: bool = False
+    adapter: str | None = None
     chunk_limit: int | None = None
     logits_from: int | None = None
     state: JobState = field(default=JobState.WAITING, init=False)

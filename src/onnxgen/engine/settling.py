@@ -1,0 +1,94 @@
+"""`Settler`: appends what was chosen to its sequences, ends what it ends, and says so."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+
+from onnxgen.engine.choosing import Choices
+from onnxgen.engine.register import Register
+from onnxgen.engine.rotary_switch import RotarySwitch
+from onnxgen.engine.sample import Sample, SampleState
+from onnxgen.engine.trace import EngineTrace
+from onnxgen.engine.tracing import trace_restart
+from onnxgen.errors import OnnxgenError
+from onnxgen.kvcache.manager import CacheManager
+from onnxgen.scheduler.job import Job, JobState
+from onnxgen.scheduler.scheduler import Scheduler
+
+
+class Settler:
+    """Does with choices what they bring about.
+
+    Args:
+        eos_ids: Tokens that end an answer.
+        switch: Where sequences are to be computed again.
+        register: Told of what samples have to tell.
+        scheduler: Told of sequences that are computed again.
+        blocks: Asked only for the trace.
+        trace: Told of tokens; None: nobody is.
+    """
+
+    def __init__(
+        self,
+        eos_ids: Container[int],
+        *,
+        switch: RotarySwitch,
+        register: Register,
+        scheduler: Scheduler,
+        blocks: CacheManager,
+        trace: EngineTrace | None,
+    ) -> None:
+        self._eos_ids = eos_ids
+        self._switch = switch
+        self._register = register
+        self._scheduler = scheduler
+        self._blocks = blocks
+        self._trace = trace
+
+    def settle(self, choices: Choices, *, faults: Sequence[tuple[Job, OnnxgenError]]) -> None:
+        """Append the tokens, end what they end, and say so.
+
+        Args:
+            choices: What was chosen.
+            faults: Sequences that failed in the backend, and why.
+        """
+        for job, error in faults:
+            self._register.end(self._register.sample(job.id), job, "error", error=error)
+        if self._trace is not None:
+            self._trace.sample(choices.tokens)
+        for sample, job, token in choices.chosen:
+            if isinstance(token, OnnxgenError):
+                self._register.end(sample, job, "error", error=token)
+            elif token is None:
+                self._register.end(sample, job, "length")
+            else:
+                self._append(sample, job, token, choices)
+
+    def _append(self, sample: Sample, job: Job, token: int, choices: Choices) -> None:
+        request, logprobs = sample.request, choices.logprobs.get(job.id)
+        if token in self._eos_ids and not request.ignore_eos:
+            self._register.end(sample, job, "eos", token_id=token, is_eos=True, logprobs=logprobs)
+            return
+        if token in request.stop_token_ids:
+            self._register.end(sample, job, "stop", token_id=token, is_eos=True, logprobs=logprobs)
+            return
+        sample.tokens.append(token)
+        if sample.num_tokens >= job.max_tokens:
+            self._register.end(sample, job, "length", token_id=token, logprobs=logprobs)
+            return
+        if job.state is JobState.RUNNING:
+            sample.advance(SampleState.DECODE)
+        self._register.tell_token(sample, token, logprobs)
+        if self._switch.is_crossed_by(sample.num_tokens):
+            self._cross_rotary_switch(sample, job)
+
+    def _cross_rotary_switch(self, sample: Sample, job: Job) -> None:
+        """Compute a sequence again that has become too long for the factors its keys were made with."""
+        if job.state is JobState.RUNNING:
+            sample.advance(SampleState.PREFILL)
+        tracked = self._register.tracked(sample)
+        self._scheduler.restart(
+            job, **self._switch.side(len(job.tokens), lane=tracked.lane, extra=tracked.extra)
+        )
+        if self._trace is not None:
+            trace_restart(self._trace, job, self._blocks)

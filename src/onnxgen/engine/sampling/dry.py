@@ -59,8 +59,9 @@ def penalize_lengthening(
 
 def _since_breaker(is_breaker: npt.NDArray[np.bool_], history: TokenArray) -> int:
     """How many tokens stand after the last breaker."""
-    places = np.flatnonzero(is_breaker[history])
-    return len(history) - 1 - int(places[-1]) if len(places) else len(history)
+    found = is_breaker[history[::-1]]
+    place = int(found.argmax())
+    return place if found[place] else len(history)
 
 
 def _penalties(exponents: npt.NDArray[np.int64], multiplier: float, base: float) -> npt.NDArray[np.float64]:

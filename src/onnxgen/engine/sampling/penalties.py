@@ -6,6 +6,10 @@ import numpy as np
 
 from onnxgen.engine.sampling.custom import Row, TokenArray
 from onnxgen.engine.sampling.edits import Edit
+from onnxgen.graph.cpu.token_counts import token_counts
+
+_MANY = 2500
+"""Tokens from which on telling them apart takes less time than writing some of them several times."""
 
 
 def penalize_repetition(row: Row, history: TokenArray, penalty: float) -> Edit:
@@ -19,9 +23,9 @@ def penalize_repetition(row: Row, history: TokenArray, penalty: float) -> Edit:
         history: Token ids, any order, repeats allowed.
         penalty: Above 0; 1 changes nothing.
     """
-    values = row[history]
-    factor = np.float32(penalty)
-    return Edit(history, np.where(values < 0, values * factor, values / factor))
+    tokens = history if len(history) < _MANY else token_counts(history, vocab_size=len(row))[0]
+    values, factor = row[tokens], np.float32(penalty)
+    return Edit(tokens, np.where(values < 0, values * factor, values / factor))
 
 
 def penalize_answer(row: Row, answer: TokenArray, *, presence: float, frequency: float) -> Edit:
@@ -34,5 +38,5 @@ def penalize_answer(row: Row, answer: TokenArray, *, presence: float, frequency:
         presence: Taken once for each distinct token.
         frequency: Taken for each occurrence.
     """  # noqa: D205 - a link does not fit the first line
-    tokens, counts = np.unique(answer, return_counts=True)
+    tokens, counts = token_counts(answer, vocab_size=len(row))
     return Edit(tokens, row[tokens] - (presence + frequency * counts).astype(np.float32))

@@ -30,6 +30,7 @@ from onnxgen.errors import OnnxgenError, TokenIdError
 from onnxgen.foundations.reused_arrays import ReusedArrays
 from onnxgen.graph.cpu.draws import Draw, draw_with_surprises, prepare_draws
 from onnxgen.graph.cpu.suffixes import prepare_suffixes
+from onnxgen.graph.cpu.token_counts import prepare_token_counts
 
 _KEPT_ROWS, _KEPT_STACKS = 64, 4
 """Copies of rows, and of several rows at once, whose memory is used again."""
@@ -66,6 +67,7 @@ class RowSampler:
     ) -> None:
         prepare_draws()
         prepare_suffixes()
+        prepare_token_counts()
         self._eos_ids = tuple(eos_ids)
         self._num_tokens = num_tokens
         self._unused_ids = tuple(unused_ids)

@@ -1,6 +1,7 @@
 import numpy as np
 
 from onnxgen.engine.sampling.penalties import penalize_answer, penalize_repetition
+from sampled_sequences import fresh_rng
 
 
 def changed(row, edit):
@@ -44,3 +45,12 @@ def test_presence_counts_once_and_frequency_every_time():
     logits = row(0.0, 0.0, 0.0, 4.0)
     edit = penalize_answer(logits, np.array([1, 3, 1, 1]), presence=0.5, frequency=0.25)
     assert changed(logits, edit) == [0.0, -1.25, 0.0, 3.25]
+
+
+def test_a_long_history_is_penalized_as_a_short_one():
+    rng = fresh_rng()
+    logits = rng.normal(size=50).astype(np.float32)
+    history = rng.integers(40, size=9000)
+    long = changed(logits, penalize_repetition(logits, history, 1.3))
+    assert long == changed(logits, penalize_repetition(logits, np.unique(history), 1.3))
+    assert long[40:] == logits[40:].tolist()

@@ -94,6 +94,7 @@ class Batch:
         self._capacity = 0
         self._closed = False
         self._keeps_hidden = False
+        self._adapter: str | None = None
 
     @property
     def num_rows(self) -> int:
@@ -186,6 +187,12 @@ class Batch:
     def set_logits(self, row: int, logits: Float32Array) -> None:
         """Replace the logits ``[vocab]`` of the token after a sequence's last one."""
         self._rows[row].logits = logits
+
+    def use_adapter(self, name: str | None) -> None:
+        """Compute all sequences under an adapter of the backend, or under none; whoever says so keeps it loaded."""
+        assert not any(row.cached for row in self._rows), "what is cached was computed by another adapter"
+        self._adapter = name
+        self._layouts.clear()
 
     def reorder(self, parents: Sequence[int]) -> None:
         """Let every sequence become a copy of one of them: tokens, cache and logits.
@@ -354,6 +361,7 @@ class Batch:
                     logits="last" if count == left else "none",
                     embeds=None if given is None else given[1],
                     embeds_at=None if given is None else given[0],
+                    adapter=self._adapter,
                 )
             )
         assert self._cache is not None
@@ -375,7 +383,10 @@ class Batch:
         slots = tuple([row.slot for row in rows])
         layout = self._layouts.get(slots)
         if layout is None:
-            parts = [SequenceInput([0], context_len=0, blocks=self._blocks(slot)) for slot in slots]
+            parts = [
+                SequenceInput([0], context_len=0, blocks=self._blocks(slot), adapter=self._adapter)
+                for slot in slots
+            ]
             layout = self._layouts[slots] = pack_step(parts)
         positions = np.array([row.cached for row in rows], np.int64)
         step = Step(
@@ -387,6 +398,7 @@ class Batch:
             logits_rows=layout.logits_rows,
             copies=tuple(self._copies),
             want_hidden_states=self._keeps_hidden,
+            adapters=layout.adapters,
         )
         output = self._execute(step)
         logits = output.logits

@@ -19,7 +19,7 @@ from onnxgen.facade.guard import SingleUse
 from onnxgen.facade.model import Model
 from onnxgen.facade.og_sampling import OgSampler
 from onnxgen.facade.params import GeneratorParams, sampling_from_search
-from onnxgen.facade.rows import split_rows
+from onnxgen.facade.rows import split_embeds, split_rows
 from onnxgen.facade.search.base import Search
 from onnxgen.facade.search.beam_rows import BeamRows
 from onnxgen.facade.search.row_search import RowSearch
@@ -27,6 +27,12 @@ from onnxgen.facade.tensor import Tensor
 
 Int32Array = npt.NDArray[np.int32]
 Float32Array = npt.NDArray[np.float32]
+
+HIDDEN_STATES = "hidden_states"
+"""Name of the hidden states where the model folder gives them none."""
+
+_FIRST_TOKENS = 256
+"""Tokens that a cache has room for at first, unless it is to have room for all."""
 
 
 class Generator:
@@ -56,6 +62,7 @@ class Generator:
         self._spec = spec
         self._batch_size = search.batch_size
         self._search = _search(model, params)
+        self._next_embeds: Float32Array | None = None
         self._terminated = False
         self._guard = SingleUse("generator")
         self._release = weakref.finalize(self, self._search.close)
@@ -77,7 +84,9 @@ class Generator:
         """
         with self._guard:
             self._check_open()
-            self._search.append(split_rows(tokens, self._batch_size))
+            ids = split_rows(tokens, self._batch_size)
+            self._append(ids, self._next_embeds)
+            self._next_embeds = None
 
     def generate_next_token(self) -> None:
         """Choose one token for every row that is not finished.
@@ -165,41 +174,96 @@ class Generator:
         """Nothing to do: every position can be rewound to without a snapshot."""
 
     def get_output(self, name: str) -> Float32Array:
-        """The logits by their graph name, as `get_logits` gives them.
+        """An output of the last run, by its name in the graph.
+
+        These are the logits, as `get_logits` gives them, and ``hidden_states`` of the last tokens, float32
+        ``[batch_size, 1, hidden]``, which every graph with a head has; NaN for finished rows.
 
         Raises:
-            CapabilityError: Another output was asked for.
+            CapabilityError: There is no such output that can be read.
+            StateError: There are no tokens.
         """
-        logits_name = self._spec.decoder.outputs.get("logits", "logits")
-        if name != logits_name:
+        outputs = self._spec.decoder.outputs
+        if name == (outputs.get("logits") or "logits"):
+            return self.get_logits()
+        if name not in (outputs.get("hidden_states") or HIDDEN_STATES, HIDDEN_STATES):
             raise CapabilityError(
-                f"output {name!r} was asked for; only {logits_name!r} can be read in this version"
+                f"output {name!r} was asked for; {outputs.get('logits') or 'logits'!r} and {HIDDEN_STATES!r} can be read"
             )
-        return self.get_logits()
+        with self._guard:
+            self._check_open()
+            return self._search.hidden_states()
 
-    def get_input(self, name: str) -> NoReturn:
-        """Not supported: raises `CapabilityError`."""
-        raise CapabilityError(
-            f"input {name!r} was asked for; graph inputs are packed for all rows of a step and cannot be read"
-        )
+    def get_input(self, name: str) -> npt.NDArray[np.int64]:
+        """An input of the last run, by its name in the graph.
+
+        These are ids and positions, int64 ``[batch_size, n]``, and the mask, int64 ``[batch_size, total]``, as a graph
+        that runs all rows at once would be given them.
+
+        Raises:
+            CapabilityError: There is no such input that can be read.
+            StateError: Nothing was run since the beginning or the last rewind.
+        """
+        with self._guard:
+            self._check_open()
+            role = next((role for role, own in self._spec.decoder.inputs.items() if own == name), name)
+            value = self._search.last_input(role)
+            if value is None:
+                raise CapabilityError(
+                    f"input {name!r} was asked for; input_ids, position_ids and attention_mask can be read, and not of beams"
+                )
+            return value
 
     def set_inputs(self, inputs: Mapping[str, Any]) -> None:
-        """Append the tokens of ``input_ids``.
+        """Append a prompt: ``input_ids``, or ``inputs_embeds`` ``[batch_size, n, width]``, or both.
+
+        With embeddings the model reads these; the ids are then what `get_sequence` and penalties see, zeros where there
+        are none.
 
         Raises:
-            CapabilityError: There are other inputs.
+            CapabilityError: There are other inputs, or the model takes no embeddings.
+            OptionError: Their shapes do not fit.
         """
-        others = sorted(set(inputs) - {"input_ids"})
-        if others or "input_ids" not in inputs:
+        others = sorted(set(inputs) - {"input_ids", "inputs_embeds"})
+        if others or not {"input_ids", "inputs_embeds"} & set(inputs):
             raise CapabilityError(
-                f"inputs {others or 'without input_ids'} cannot be given to a text model; use append_tokens"
+                f"inputs {others or 'without input_ids or inputs_embeds'} cannot be given to a text model"
             )
-        self.append_tokens(inputs["input_ids"])
+        if "inputs_embeds" not in inputs:
+            self.append_tokens(inputs["input_ids"])
+            return
+        with self._guard:
+            self._check_open()
+            embeds = split_embeds(
+                inputs["inputs_embeds"], self._batch_size, self._model.backend.capabilities.embedding_size
+            )
+            ids = np.zeros(embeds.shape[:2], np.int64)
+            if "input_ids" in inputs:
+                ids = split_rows(inputs["input_ids"], self._batch_size)
+            self._append(ids, embeds)
 
-    def set_model_input(self, name: str, value: npt.ArrayLike) -> NoReturn:
-        """Not supported: raises `CapabilityError`."""
-        del value
-        raise CapabilityError(f"input {name!r} cannot be set: this version runs token ids only")
+    def set_model_input(self, name: str, value: npt.ArrayLike) -> None:
+        """Give ``inputs_embeds`` for the tokens that are appended next.
+
+        Raises:
+            CapabilityError: Another input, or the model takes no embeddings.
+            OptionError: The shape does not fit.
+            StateError: There are tokens already.
+        """
+        if name != "inputs_embeds":
+            raise CapabilityError(
+                f"input {name!r} cannot be set: a graph is run only if all of its inputs are known; those are filled by "
+                "the generator, but for 'inputs_embeds' and the inputs of adapters (set_active_adapter)"
+            )
+        with self._guard:
+            self._check_open()
+            if self._search.length:
+                raise StateError(
+                    f"{name} was given after tokens were appended; give it before, or with set_inputs"
+                )
+            self._next_embeds = split_embeds(
+                value, self._batch_size, self._model.backend.capabilities.embedding_size
+            )
 
     def set_hidden_states(self, value: npt.ArrayLike) -> NoReturn:
         """Not supported: raises `CapabilityError`."""
@@ -248,6 +312,11 @@ class Generator:
     ) -> None:
         self.close()
 
+    def _append(self, ids: npt.NDArray[np.int64], embeds: Float32Array | None) -> None:
+        if embeds is not None and embeds.shape[:2] != ids.shape:
+            raise OptionError(f"embeddings of shape {embeds.shape} do not fit ids of shape {ids.shape}")
+        self._search.append(ids, embeds=embeds)
+
     def _check_open(self) -> None:
         if not self._release.alive:
             raise StateError("this generator was closed; make a new one")
@@ -257,6 +326,7 @@ class Generator:
 
 def _search(model: Model, params: GeneratorParams) -> Search:
     """The strategy that the options ask for."""
+    params.check_sampling()
     spec, search, beams = model.spec, params.search, params.resolve_beams()
     batch = Batch(
         model.backend,
@@ -264,6 +334,7 @@ def _search(model: Model, params: GeneratorParams) -> Search:
         max_tokens=params.resolve_max_length(),
         chunk_tokens=search.chunk_size or model.runtime.prefill_chunk_tokens,
         rope_switch_length=spec.decoder.rope_switch_length,
+        first_tokens=None if search.past_present_share_buffer else _FIRST_TOKENS,
     )
     if beams is None:
         return RowSearch(batch, OgSampler(search, eos_ids=spec.tokens.eos), spec)

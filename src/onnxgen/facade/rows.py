@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onnxgen.engine.tokens import TokenBuffer
-from onnxgen.errors import OptionError, TokenIdError
+from onnxgen.errors import CapabilityError, OptionError, TokenIdError
 from onnxgen.facade.tensor import Tensor
 
 Int64Array = npt.NDArray[np.int64]
@@ -108,3 +108,25 @@ def split_rows(tokens: npt.ArrayLike | Tensor, num_rows: int) -> Int64Array:
             f"tokens of shape {array.shape} do not divide into the {num_rows} rows that batch_size asks for"
         )
     return array.reshape(num_rows, -1).astype(np.int64)
+
+
+def split_embeds(embeds: npt.ArrayLike | Tensor, num_rows: int, width: int | None) -> npt.NDArray[np.float32]:
+    """Embeddings as float32 ``[num_rows, n, width]``.
+
+    Raises:
+        CapabilityError: The model takes none.
+        OptionError: There are none, they are no finite numbers, or their shape does not fit.
+    """
+    if width is None:
+        raise CapabilityError("this model takes no embeddings: it does not look tokens up in one table")
+    array: npt.NDArray[Any] = np.asarray(embeds)
+    if array.ndim == 2 and num_rows == 1:
+        array = array[None]
+    if array.ndim != 3 or array.shape[0] != num_rows or not array.size or array.shape[2] != width:
+        raise OptionError(
+            f"embeddings must be [{num_rows}, n, {width}] for batch_size {num_rows}, got shape {array.shape}"
+        )
+    found = array.astype(np.float32)
+    if not np.isfinite(found).all():
+        raise OptionError("embeddings hold infinities or NaN")
+    return found

@@ -404,8 +404,8 @@ def test_a_terminated_session_stops_until_it_may_go_on(folder):
 @pytest.mark.parametrize(
     ("method", "arguments"),
     [
-        ("get_input", ("input_ids",)),
-        ("get_output", ("hidden_states",)),
+        ("get_input", ("pixel_values",)),
+        ("get_output", ("present.0.key",)),
         ("set_model_input", ("x", [1.0])),
         ("set_hidden_states", ([1.0],)),
         ("set_active_adapter", (None, "a")),
@@ -435,3 +435,32 @@ def test_a_rewind_to_no_number_changes_nothing(folder, length):
     assert run.get_sequence(0).tolist() == [5, 6, 7]
     run.generate_next_token()
     assert run.token_count() == 4
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_a_shared_buffer_holds_max_length_at_once_and_others_grow(tmp_path, num_beams):
+    folder = write_model_folder(tmp_path / "long", context=1000)
+    answers = []
+    for shared in (True, False):
+        backend = fake_backend(max_context=1000)
+        create, sizes = backend.create_cache, []
+
+        def noted(create=create, sizes=sizes, **size):
+            sizes.append(size["num_tokens"])
+            return create(**size)
+
+        backend.create_cache = noted
+        g = generator(
+            folder,
+            backend,
+            past_present_share_buffer=shared,
+            num_beams=num_beams,
+            max_length=700,
+            min_length=700,
+        )
+        g.append_tokens(np.arange(250) % 50 + 5)
+        for _ in range(20):
+            g.generate_next_token()
+        assert sizes == ([700] if shared else [256, 512])
+        answers.append(g.get_sequence(0).tolist())
+    assert answers[0] == answers[1]

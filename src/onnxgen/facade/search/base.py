@@ -29,16 +29,18 @@ class Search(Protocol):
         """Whether nothing is left to generate."""
         ...
 
-    def append(self, ids: Int64Array) -> None:
+    def append(self, ids: Int64Array, *, embeds: Float32Array | None = None) -> None:
         """Append a prompt and process it.
 
         Args:
             ids: int64 ``[batch_size, n]``, ``n`` above 0.
+            embeds: float32 ``[batch_size, n, width]``, what the model reads in place of their embeddings.
 
         Raises:
             TokenIdError: An id is outside the vocabulary.
             ContextLengthError: They do not fit.
             StateError: There are tokens already, and this strategy takes them once.
+            CapabilityError: This strategy takes no embeddings.
             BackendError: Processing failed.
         """
         ...
@@ -74,6 +76,23 @@ class Search(Protocol):
 
         Raises:
             StateError: There are no tokens.
+        """
+        ...
+
+    def hidden_states(self) -> Float32Array:
+        """Hidden states of the last tokens, float32 ``[rows, 1, hidden]``.
+
+        Raises:
+            StateError: There are no tokens.
+            CapabilityError: The model's hidden states cannot be had, or not with this strategy.
+        """
+        ...
+
+    def last_input(self, role: str) -> Int64Array | None:
+        """What the last run was fed in a role of `DecoderModel.inputs`; None for roles that are not known.
+
+        Raises:
+            StateError: Nothing was run yet.
         """
         ...
 

@@ -59,8 +59,10 @@ class BeamRows:
             return self.length == self._batch.max_tokens
         return self._search.done
 
-    def append(self, ids: Int64Array) -> None:
+    def append(self, ids: Int64Array, *, embeds: Float32Array | None = None) -> None:
         """Process the prompts ``[batch_size, n]``; with several, padding at a row's end is not processed."""
+        if embeds is not None:
+            raise CapabilityError("beams begin with token ids; give embeddings to a search with num_beams=1")
         if self._search is not None:
             raise StateError(
                 "the beams hold tokens already, and beams take tokens once only; call rewind_to(0) first"
@@ -128,6 +130,15 @@ class BeamRows:
         if len(rows):
             logits[rows, 0] = self._batch.forward(rows)
         return logits
+
+    def hidden_states(self) -> Float32Array:
+        """Not with beams: raises `CapabilityError`."""
+        raise CapabilityError("hidden states of beams cannot be read; use num_beams=1")
+
+    def last_input(self, role: str) -> Int64Array | None:
+        """Not known of beams, which run in an order of their own."""
+        del role
+        return None
 
     def set_logits(self, logits: Float32Array) -> None:
         """Replace the logits ``[rows, vocab]`` of the next tokens; at first those of a prompt's first beam count."""

@@ -11,6 +11,7 @@ from onnxgen.engine.batch import Batch
 from onnxgen.errors import OptionError, StateError
 from onnxgen.facade.og_sampling import OgSampler
 from onnxgen.facade.rows import Row
+from onnxgen.facade.search.last_inputs import LastInputs
 from onnxgen.facade.search.room import check_room, max_length_reached
 from onnxgen.metadata.model_spec import ModelSpec
 
@@ -35,6 +36,9 @@ class RowSearch:
         self._next_tokens: list[int] | None = None
         self._done = False
         self._has_logits = False
+        self._inputs = LastInputs(batch.num_rows)
+        # whether the tokens of the last step went through the model
+        self._is_run = True
 
     @property
     def num_rows(self) -> int:
@@ -51,8 +55,11 @@ class RowSearch:
         """Whether all rows are finished."""
         return self._done or self.length == self._batch.max_tokens
 
-    def append(self, ids: Int64Array) -> None:
-        """Append ``[rows, n]`` tokens; with several rows, padding at a row's end is not processed."""
+    def append(self, ids: Int64Array, *, embeds: Float32Array | None = None) -> None:
+        """Append ``[rows, n]`` tokens; with several rows, padding at a row's end is not processed.
+
+        Of embeddings ``[rows, n, width]`` in their place, all are.
+        """
         if len(self._rows) > 1 and self.length:
             raise StateError(
                 f"{len(self._rows)} rows hold tokens already, and several rows take tokens once only; "
@@ -61,13 +68,15 @@ class RowSearch:
         check_room(
             ids.shape[1], held=self.length, most=self._batch.max_tokens, context=self._spec.context_length
         )
-        pad = self._spec.tokens.pad if len(self._rows) > 1 else None
+        pad = self._spec.tokens.pad if len(self._rows) > 1 and embeds is None else None
         rows = [row.append(part, pad=pad) for row, part in zip(self._rows, ids, strict=True)]
         with self._batch.transaction():
             for i, row in enumerate(rows):
-                self._batch.extend(i, row.processed(self._rows[i]))
+                given = None if embeds is None else embeds[i]
+                self._batch.extend(i, row.processed(self._rows[i]), embeds=given)
             self._batch.forward(range(len(rows)))
         self._rows = rows
+        self._inputs.append(ids, pad=pad)
         self._done = False
         self._has_logits = True
 
@@ -75,6 +84,7 @@ class RowSearch:
         """Choose a token for every row that is not finished."""
         active = self._active_rows()
         logits = self._batch.forward(active)
+        self._note_run()
         histories = [self._batch.tokens(i) for i in active]
         chosen = self._sampler(logits, sequences=active, histories=histories, length=self.length)
         self._commit(dict(zip(active, chosen, strict=True)))
@@ -98,7 +108,24 @@ class RowSearch:
         if active:
             self._check_started()
             logits[active, 0] = self._batch.forward(active)
+            self._note_run()
         return logits
+
+    def hidden_states(self) -> Float32Array:
+        """Hidden states of the last tokens ``[rows, 1, hidden]``; NaN for finished rows."""
+        self._check_started()
+        active = [i for i, row in enumerate(self._rows) if row.eos_at is None]
+        if not active:
+            raise StateError("all rows are finished; append tokens or rewind to read hidden states")
+        states = self._batch.hidden_states(active)
+        self._note_run()
+        hidden = np.full((len(self._rows), 1, states.shape[1]), np.nan, np.float32)
+        hidden[active, 0] = states
+        return hidden
+
+    def last_input(self, role: str) -> Int64Array | None:
+        """What the last run was fed in a role; None for roles that are not known here."""
+        return self._inputs.value(role)
 
     def set_logits(self, logits: Float32Array) -> None:
         """Replace the logits ``[rows, vocab]`` of the next tokens."""
@@ -112,7 +139,9 @@ class RowSearch:
             row.truncate(length)
             self._batch.truncate(i, row.num_processed)
         self._sampler.rewind(length)
+        self._inputs.rewind(length)
         self._next_tokens = None
+        self._is_run = True
         self._done = False
         self._has_logits = length > 0
 
@@ -144,6 +173,12 @@ class RowSearch:
             row.add(tokens[i])
             if row.eos_at is None:
                 self._batch.append(i, tokens[i])
+        self._is_run = False
+
+    def _note_run(self) -> None:
+        if not self._is_run and self._next_tokens is not None:
+            self._inputs.step(self._next_tokens)
+        self._is_run = True
 
     def _check_started(self) -> None:
         if not self.length and not self._has_logits:

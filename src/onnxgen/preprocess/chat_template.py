@@ -6,7 +6,6 @@ import datetime
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +15,12 @@ from onnxgen.preprocess.shadow_text import Shade, plain
 from onnxgen.preprocess.template_files import DEFAULT, PLACES, TemplateText, find_templates
 from onnxgen.preprocess.template_limits import Budget, RenderLimits
 from onnxgen.preprocess.template_messages import (
-    MessageStyle,
     plain_data,
     plain_messages,
-    probe_style,
     styled_messages,
     text_size,
 )
+from onnxgen.preprocess.template_style import MessageStyle, probe_style
 from onnxgen.preprocess.tokenizer_settings import read_tokenizer_settings
 
 if TYPE_CHECKING:
@@ -150,6 +148,7 @@ class ChatTemplate:
         tools: Sequence[Mapping[str, Any]] | None = None,
         add_generation_prompt: bool = True,
         continue_final_message: bool = False,
+        fold_system: bool = False,
         clock: Callable[[], datetime.datetime] | None = None,
         template: str | None = None,
         **variables: Any,
@@ -163,6 +162,8 @@ class ChatTemplate:
             add_generation_prompt: End with the beginning of an assistant's turn.
             continue_final_message: Leave the last message open, so that the model continues it; no turn is
                 begun then.
+            fold_system: Where a template has no system role, put the text of system messages in front of the
+                next message of the user.
             clock: Time that templates see; the system's local time if None.
             template: Name of one of several templates.
             **variables: More variables for the template (``enable_thinking``, ``documents``, ...); they
@@ -176,6 +177,7 @@ class ChatTemplate:
             tools=tools,
             add_generation_prompt=add_generation_prompt,
             continue_final_message=continue_final_message,
+            fold_system=fold_system,
             clock=clock,
             template=template,
             **variables,
@@ -197,6 +199,9 @@ class ChatTemplate:
         has noncharacters (U+FDD0 to U+FDEF), which become U+FFFD. Added tokens that are not special
         (``<think>`` of some models) are found everywhere.
 
+        A template that knows no ``add_generation_prompt`` and writes a header in front of an assistant's text
+        gets that header at the end.
+
         Args:
             tokenizer: The model's.
             messages: As for `render`.
@@ -207,8 +212,14 @@ class ChatTemplate:
             ChatTemplateError: As for `render`.
         """
         special = tokenizer.special_text
+        wants_header = options.get("add_generation_prompt", True) and not options.get(
+            "continue_final_message"
+        )
         shade = None if allow_special_tokens else Shade(special.edges)
         rendered = self._render(messages, shade=shade, **options)
+        if wants_header:
+            name = self._choose(options.get("template"), tools=options.get("tools") or ())
+            rendered += self._style(name).generation_header
         text = plain(rendered)
         own = self._own_spans(rendered, special)
         everything_is_own = allow_special_tokens or own == special.spans(text)
@@ -223,6 +234,7 @@ class ChatTemplate:
         tools: Sequence[Mapping[str, Any]] | None = None,
         add_generation_prompt: bool = True,
         continue_final_message: bool = False,
+        fold_system: bool = False,
         clock: Callable[[], datetime.datetime] | None = None,
         template: str | None = None,
         **variables: Any,
@@ -230,7 +242,8 @@ class ChatTemplate:
         if clash := _RESERVED & variables.keys():
             raise ChatTemplateError(f"{min(clash)!r} is not a variable that can be set")
         name = self._choose(template, tools=tools or ())
-        styled = styled_messages(plain_messages(messages), partial(self._style, name))
+        style = self._style(name)
+        styled = styled_messages(plain_messages(messages), style, fold_system=fold_system)
         given = {
             **{key: plain_data(value) for key, value in variables.items()},
             "messages": styled,
@@ -291,10 +304,12 @@ class ChatTemplate:
         style = self._styles.get(name)
         if style is None:
             program = self._program(name)
+            budget = Budget(self.limits)
 
             def render(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> str:
                 context = {**self._special_tokens, "messages": messages, "tools": tools}
-                return program.render(context, budget=Budget(self.limits), clock=None)
+                return program.render(context, budget=budget, clock=None)
 
-            style = self._styles[name] = probe_style(render)
+            writes_header = "add_generation_prompt" in self._templates[name].text
+            style = self._styles[name] = probe_style(render, writes_header=writes_header)
         return style

@@ -1,92 +1,18 @@
-"""Messages as templates want them.
-
-Requests come from many clients and templates disagree about details: whether the content of a message
-that only calls tools may be null, whether the arguments of a call are a mapping or JSON text. What a
-template wants is found out once by rendering a probe.
-"""
+"""Messages as templates want them."""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from onnxgen.errors import ChatTemplateError
 from onnxgen.foundations.json_text import json_kind
+from onnxgen.preprocess.template_style import SHORT_ID_LENGTH, MessageStyle
 
 _REASONING_KEYS = ("reasoning_content", "thinking", "reasoning")
-
-Render = Callable[[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]], str]
-"""Renders messages and tools with one template; raises `ChatTemplateError`."""
-
-
-@dataclass(frozen=True, slots=True)
-class MessageStyle:
-    """What a template wants.
-
-    Attributes:
-        arguments_as_text: Arguments of tool calls as JSON text instead of a mapping.
-        missing_content: Content of an assistant message that only calls tools: None or an empty text.
-        takes_parts: Content as a list of parts; else parts of text are joined for it.
-    """
-
-    arguments_as_text: bool = False
-    missing_content: str | None = ""
-    takes_parts: bool = True
-
-
-def probe_style(render: Render) -> MessageStyle:
-    """Find out what a template wants, by rendering a conversation with a tool call."""
-
-    def attempt(arguments: Any, content: str | None) -> str | None:
-        try:
-            return render(_probe_messages(arguments, content), _PROBE_TOOLS)
-        except ChatTemplateError:
-            return None
-
-    mapping = attempt({"k7q": "v9x"}, "")
-    text = attempt('{"k7q": "v9x"}', "")
-    as_text = text is not None and (mapping is None or "'k7q'" in mapping)
-    with_none = attempt('{"k7q": "v9x"}' if as_text else {"k7q": "v9x"}, None)
-    keeps_none = with_none is not None and "None" not in with_none
-    return MessageStyle(
-        arguments_as_text=as_text,
-        missing_content=None if keeps_none else "",
-        takes_parts=_takes_parts(render),
-    )
-
-
-def _takes_parts(render: Render) -> bool:
-    try:
-        text = render([{"role": "user", "content": [{"type": "text", "text": "k7q"}]}], ())
-    except ChatTemplateError:
-        return False
-    return "'type'" not in text  # a part written as it is
-
-
-_PROBE_TOOLS = (
-    {
-        "type": "function",
-        "function": {
-            "name": "f5n",
-            "description": "A probe.",
-            "parameters": {
-                "type": "object",
-                "properties": {"k7q": {"type": "string", "description": "A key."}},
-            },
-        },
-    },
-)
-
-
-def _probe_messages(arguments: Any, content: str | None) -> list[dict[str, Any]]:
-    call = {"id": "callid001", "type": "function", "function": {"name": "f5n", "arguments": arguments}}
-    return [
-        {"role": "user", "content": "q"},
-        {"role": "assistant", "content": content, "tool_calls": [call]},
-    ]
 
 
 def plain_messages(messages: Iterable[Any]) -> list[dict[str, Any]]:
@@ -112,21 +38,55 @@ def plain_messages(messages: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def styled_messages(
-    messages: Iterable[Mapping[str, Any]], style: Callable[[], MessageStyle]
+    messages: Iterable[Mapping[str, Any]], style: MessageStyle, *, fold_system: bool = False
 ) -> list[dict[str, Any]]:
     """Bring plain messages into the form a template wants.
 
     Args:
         messages: As `plain_messages` gives them.
-        style: Asked only when a message has tool calls, or content in parts.
+        style: What the template wants.
+        fold_system: Where the template has no system role, put the text of system messages in front of the
+            next message of the user.
 
     Raises:
-        ChatTemplateError: The arguments of a tool call are not a JSON object.
+        ChatTemplateError: The arguments of a tool call are not a JSON object; there is a system message,
+            the template has no such role, and ``fold_system`` is not asked for.
     """
+    messages = list(messages)
+    if not style.has_system_role and any(message["role"] == "system" for message in messages):
+        if not fold_system:
+            raise ChatTemplateError(
+                "this model's chat template has no system role; with fold_system=True the text of system messages "
+                "goes in front of the user's"
+            )
+        messages = _folded(messages)
     return [_styled(message, index, style) for index, message in enumerate(messages)]
 
 
-def _styled(message: Mapping[str, Any], index: int, style: Callable[[], MessageStyle]) -> dict[str, Any]:
+def _folded(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    result: list[Mapping[str, Any]] = []
+    texts: list[str] = []
+    for index, message in enumerate(messages):
+        if message["role"] == "system":
+            content = message.get("content") or ""
+            texts.append(
+                _joined(cast("list[Any]", content), index) if isinstance(content, list) else str(content)
+            )
+        elif message["role"] == "user" and texts:
+            result.append({**message, "content": _in_front("\n\n".join(texts), message.get("content"))})
+            texts = []
+        else:
+            result.append(message)
+    return [*result, {"role": "user", "content": "\n\n".join(texts)}] if texts else result
+
+
+def _in_front(text: str, content: Any) -> Any:
+    if isinstance(content, list):
+        return [{"type": "text", "text": f"{text}\n\n"}, *cast("list[Any]", content)]
+    return f"{text}\n\n{content}" if content else text
+
+
+def _styled(message: Mapping[str, Any], index: int, style: MessageStyle) -> dict[str, Any]:
     # A null that clients send for an absent field would be taken for a value by many templates.
     result = {key: value for key, value in message.items() if value is not None}
     reasoning = next((result[key] for key in _REASONING_KEYS if key in result), None)
@@ -134,15 +94,27 @@ def _styled(message: Mapping[str, Any], index: int, style: Callable[[], MessageS
         result = {"thinking": reasoning, **result, "reasoning_content": reasoning}
     calls = result.get("tool_calls")
     if isinstance(calls, list) and calls:
-        wanted = style()
         calls = cast("list[Any]", calls)
-        result["tool_calls"] = [_styled_call(call, index, as_text=wanted.arguments_as_text) for call in calls]
-        result.setdefault("content", wanted.missing_content)
+        result["tool_calls"] = [
+            _styled_call(call, index, style, call_id=f"{index:05}{n:04}") for n, call in enumerate(calls)
+        ]
+        result.setdefault("content", style.missing_content)
     else:
         result.setdefault("content", "")
-    if isinstance(result["content"], list) and not style().takes_parts:
+    if style.short_ids and isinstance(result.get("tool_call_id"), str):
+        result["tool_call_id"] = _short_id(result["tool_call_id"])
+    if isinstance(result["content"], list) and not style.takes_parts:
         result["content"] = _joined(cast("list[Any]", result["content"]), index)
+    elif isinstance(result["content"], str) and not style.takes_text:
+        result["content"] = [{"type": "text", "text": result["content"]}]
     return result
+
+
+def _short_id(call_id: str) -> str:
+    """The id itself if it has the form, else nine letters and digits that depend on it alone."""
+    if len(call_id) == SHORT_ID_LENGTH and call_id.isascii() and call_id.isalnum():
+        return call_id
+    return hashlib.sha256(call_id.encode(errors="surrogatepass")).hexdigest()[:SHORT_ID_LENGTH]
 
 
 def _joined(parts: list[Any], index: int) -> str:
@@ -159,13 +131,17 @@ def _joined(parts: list[Any], index: int) -> str:
     return "".join(texts)
 
 
-def _styled_call(call: Any, index: int, *, as_text: bool) -> Any:
+def _styled_call(call: Any, index: int, style: MessageStyle, *, call_id: str) -> Any:
     if not isinstance(call, dict):
         raise ChatTemplateError(f"message {index}: a tool call is {json_kind(call)}, expected an object")
-    call = cast("dict[str, Any]", call)
-    if isinstance(call.get("function"), dict):
-        return {**call, "function": _styled_call(call["function"], index, as_text=as_text)}
-    return {**call, "arguments": _styled_arguments(call, index, as_text=as_text)}
+    result = dict(cast("dict[str, Any]", call))
+    if style.short_ids:
+        given = result.get("id")
+        result["id"] = _short_id(given) if isinstance(given, str) and given else call_id
+    function = result.get("function")
+    holder = dict(cast("dict[str, Any]", function)) if isinstance(function, dict) else result
+    holder["arguments"] = _styled_arguments(holder, index, as_text=style.arguments_as_text)
+    return {**result, "function": holder} if holder is not result else result
 
 
 def _styled_arguments(call: Mapping[str, Any], index: int, *, as_text: bool) -> Any:

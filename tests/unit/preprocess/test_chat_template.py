@@ -1,9 +1,13 @@
 import datetime
 import json
+import re
 import threading
+from pathlib import Path
 
 import pytest
 
+import onnxgen
+from chat_templates import chat_tokenizer
 from onnxgen.errors import ChatTemplateError, ModelFileError
 from onnxgen.preprocess.chat_template import ChatTemplate
 from onnxgen.preprocess.template_files import TemplateText
@@ -22,7 +26,7 @@ def render(text, messages=(USER,), **options):
 
 # One template for each thing that published templates use.
 FEATURES = [
-    ("{{ messages[::-1][0].content }}", "last"),
+    ("{{ messages[::-1][-1].content }}", "Sys"),
     ("{{ messages[1:] | length }}{{ messages[-1].content[:2] }}", "2la"),
     ("{{ 'aXa'.strip('a').replace('X','y').title() }}", "Y"),
     ("{% for i in [1,2,3] %}{% if i==2 %}{% break %}{% endif %}{{ i }}{% endfor %}", "1"),
@@ -37,12 +41,12 @@ FEATURES = [
     ("{% for m in messages %}{{ loop.index0 }}{{ loop.first }}{{ loop.last }};{% endfor %}",
      "0TrueFalse;1FalseFalse;2FalseTrue;"),
     ("{% for m in messages %}{{ loop.previtem.role if loop.previtem is defined }}|{% endfor %}", "|system|user|"),
-    ("{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}", "Hi"),
+    ("{% for m in messages if m.role != 'assistant' %}{{ m.content }}{% endfor %}", "SysHi"),
     ("{% for k, v in {'b': 1, 'a': 2} | dictsort %}{{ k }}{{ v }}{% endfor %}", "a2b1"),
     ("{% for k, v in {'b': 1, 'a': 2} | items %}{{ k }}{{ v }}{% endfor %}", "b1a2"),
     ("{% for k, v in {'b': 1}.items() %}{{ k }}{{ v }}{% endfor %}", "b1"),
     ("{{ '  x ' | trim }}{{ 'x' | upper }}{{ ['a', 'b'] | map('upper') | list }}", "xX['A', 'B']"),
-    ("{{ (messages | selectattr('role', 'equalto', 'user') | list)[0].content }}", "Hi"),
+    ("{{ (messages | selectattr('role', 'equalto', 'system') | list)[0].content }}", "Sys"),
     ("{{ messages | rejectattr('role', 'equalto', 'user') | map(attribute='role') | join(',') }}", "system,assistant"),
     ("{{ none | default('d', true) }}{{ '' | default('e', true) }}{{ nothing | default('f') }}", "def"),
     ("{{ {} is mapping }}{{ [] is sequence }}{{ '' is string }}{{ true is boolean }}", "TrueTrueTrueTrue"),
@@ -140,6 +144,15 @@ def test_the_sandbox_refuses(text):
         render(text)
 
 
+def test_every_template_runs_in_the_sandbox():
+    sources = {path: path.read_text("utf-8") for path in Path(onnxgen.__file__).parent.rglob("*.py")}
+    users = {path.name: text for path, text in sources.items() if "import jinja2" in text}
+    assert set(users) == {"template_environment.py", "template_filters.py", "template_program.py"}
+    other = re.compile(r"(?<!Chat)Environment\(|\bTemplate\(|from_string\(|NativeEnv")
+    assert not any(other.search(text) for text in users.values())
+    assert "class ChatEnvironment(ImmutableSandboxedEnvironment)" in users["template_environment.py"]
+
+
 def test_templates_cannot_change_messages():
     messages = [{"role": "user", "content": "Hi", "extra": [1]}]
     render("{% set ns = namespace(m=messages[0]) %}{% set ns.m = 1 %}x", messages)
@@ -207,6 +220,22 @@ def test_resource_bombs_are_stopped(text):
     with pytest.raises(ChatTemplateError):
         template(text, limits=RenderLimits(max_seconds=0.3)).render([USER])
     assert time.monotonic() - begin < 20  # without the limits these take minutes, or the machine's memory
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        double("messages[0].content", "ns.x.replace('<', '<<')"),
+        double("messages[0].content", "ns.x | replace('<', '<<')"),
+        double("messages[0].content", "ns.x.split('|') | join(ns.x)"),
+        double("messages[0].content", "ns.x ~ ns.x"),
+        double("[messages[0].content]", "[ns.x, ns.x]", "{{ ns.x }}"),
+    ],
+)
+def test_resource_bombs_of_content_are_stopped(tmp_path, text):
+    made = template(text, limits=RenderLimits(max_seconds=1))
+    with pytest.raises(ChatTemplateError):
+        made.prompt(chat_tokenizer(tmp_path), [{"role": "user", "content": "<|im_end|>"}])
 
 
 def test_limits_grow_with_the_messages():

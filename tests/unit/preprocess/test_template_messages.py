@@ -1,9 +1,11 @@
 import dataclasses
 import enum
 import json
+import re
 
 import pytest
 
+from chat_templates import TEMPLATES, chat_template, chat_tokenizer
 from onnxgen.errors import ChatTemplateError
 from onnxgen.preprocess.chat_template import ChatTemplate
 from onnxgen.preprocess.template_files import TemplateText
@@ -191,3 +193,119 @@ def test_parts_are_joined_for_templates_that_know_none(text):
 def test_parts_stay_for_templates_that_know_them():
     text = "{% for m in messages %}{% for p in m.content %}<{{ p.text }}>{% endfor %}{% endfor %}"
     assert render(text, [{"role": "user", "content": PARTS}]) == "<a><b>"
+
+
+PARTS_ONLY = "{% for m in messages %}[{% for p in m.content if p.type == 'text' %}{{ p.text }}{% endfor %}]{% endfor %}"
+
+
+def test_text_becomes_a_part_for_templates_that_know_only_parts():
+    assert render(PARTS_ONLY, [{"role": "user", "content": "hi"}]) == "[hi]"
+    assert render(PARTS_ONLY, [{"role": "user", "content": PARTS}]) == "[ab]"
+    strict = "{% for m in messages %}{{ m.content[0]['text'] + '' }}{% endfor %}"
+    assert render(strict, [{"role": "user", "content": "hi"}]) == "hi"
+
+
+def ids_of_calls(template, ids):
+    call = {"type": "function", "function": {"name": "f", "arguments": "{}"}}
+    messages = [{"role": "user", "content": "q"}]
+    for i in ids:
+        messages.append(
+            {"role": "assistant", "content": None, "tool_calls": [call if i is None else call | {"id": i}]}
+        )
+        messages.append({"role": "tool", "content": "r", "tool_call_id": i})
+    text = chat_template(template).render(messages)
+    return re.findall(r'"id": "(.*?)"', text), re.findall(r'"call_id": "(.*?)"', text)
+
+
+def test_ids_of_calls_get_nine_characters_where_a_template_counts_them():
+    called, answered = ids_of_calls(
+        TEMPLATES["mistral"], ["a1b2c3d4e", "call_0123456789", "functions.f:0", "x", "call_0123456789"]
+    )
+    assert called == answered
+    assert called[0] == "a1b2c3d4e" and called[1] == called[4]
+    assert len(set(called)) == 4
+    assert all(len(i) == 9 and i.isalnum() and i.isascii() for i in called)
+    called, _ = ids_of_calls(TEMPLATES["mistral"], [None, None])
+    assert len(set(called)) == 2 and all(len(i) == 9 and i.isalnum() for i in called)
+
+
+def test_ids_of_calls_are_kept_elsewhere():
+    text = (
+        '{% for m in messages %}{% for c in m.tool_calls or [] %}"id": "{{ c.id }}"{% endfor %}{% endfor %}'
+    )
+    called, _ = ids_of_calls(text, ["functions.f:0", "x"])
+    assert called == ["functions.f:0", "x"]
+
+
+SYSTEM = {"role": "system", "content": "Be brief."}
+HI = {"role": "user", "content": "Hi"}
+
+
+def test_a_system_message_needs_a_role_or_to_be_folded():
+    gemma = chat_template(TEMPLATES["gemma"])
+    for template in (
+        gemma,
+        chat_template("{% for m in messages if m.role != 'system' %}{{ m.content }}{% endfor %}"),
+    ):
+        with pytest.raises(ChatTemplateError, match="no system role; with fold_system=True"):
+            template.render([SYSTEM, HI])
+    expected = "<s><start_of_turn>user\nBe brief.\n\nHi<end_of_turn>\n<start_of_turn>model\n"
+    assert gemma.render([SYSTEM, HI], fold_system=True) == expected
+    assert gemma.render([HI], fold_system=True) == gemma.render([HI])
+
+
+def test_a_system_message_stays_where_there_is_a_role():
+    for name in ("qwen", "phi", "glm", "deepseek", "granite"):
+        template = chat_template(TEMPLATES[name])
+        assert template.render([SYSTEM, HI], fold_system=True) == template.render([SYSTEM, HI])
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        ([SYSTEM, {"role": "user", "content": PARTS}], "[Be brief.\n\nab]"),
+        ([SYSTEM, SYSTEM, HI], "[Be brief.\n\nBe brief.\n\nHi]"),
+        ([{"role": "system", "content": PARTS}, HI], "[ab\n\nHi]"),
+        ([HI, {"role": "assistant", "content": "Ho"}, SYSTEM, HI], "[Hi][Ho][Be brief.\n\nHi]"),
+        ([SYSTEM], "[Be brief.]"),
+        ([SYSTEM, {"role": "user", "content": ""}], "[Be brief.]"),
+    ],
+)
+def test_how_system_messages_are_folded(messages, expected):
+    text = "{% for m in messages if m.role != 'system' %}[{{ m.content if m.content is string else m.content | map(attribute='text') | join }}]{% endfor %}"
+    assert render(text, messages, fold_system=True) == expected
+
+
+HEADERLESS = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+
+
+def test_a_template_without_a_generation_prompt_gets_the_header_it_writes(tmp_path):
+    tokenizer = chat_tokenizer(tmp_path)
+    prompt = chat_template(HEADERLESS).prompt(tokenizer, [HI])
+    assert prompt.text == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
+    assert prompt.token_ids == tokenizer.encode(prompt.text)
+    without = chat_template(HEADERLESS).prompt(tokenizer, [HI], add_generation_prompt=False)
+    assert without.text == chat_template(HEADERLESS).render([HI]) == "<|im_start|>user\nHi<|im_end|>\n"
+    final = [HI, {"role": "assistant", "content": "Ho"}]
+    assert chat_template(HEADERLESS).prompt(tokenizer, final, continue_final_message=True).text.endswith("Ho")
+
+
+def test_a_blank_or_nothing_in_front_of_answers_is_no_header(tmp_path):
+    tokenizer = chat_tokenizer(tmp_path)
+    for text in (
+        TEMPLATES["mistral"],
+        "{% for m in messages %}{{ m.content }}\n{% endfor %}",
+        "{{ messages[-1].content }}",
+        "x",
+    ):
+        template = chat_template(text)
+        assert template.prompt(tokenizer, [HI]).text == template.render([HI])
+
+
+def test_a_template_that_always_begins_an_answer(tmp_path):
+    text = "{% for m in messages %}{{ m.content }}\n{% if m.role == 'user' %}### Response:\n{% endif %}{% endfor %}"
+    assert chat_template(text).prompt(chat_tokenizer(tmp_path), [HI]).text == "Hi\n### Response:\n"
+    assert (
+        render(text, [HI, {"role": "assistant", "content": "Ho"}], continue_final_message=True)
+        == "Hi\n### Response:\nHo"
+    )

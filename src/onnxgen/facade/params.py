@@ -68,9 +68,9 @@ class GeneratorParams:
         """Set search options.
 
         ``max_length`` and ``min_length`` count prompt and answer together. ``random_seed`` -1 draws fresh
-        entropy. ``past_present_share_buffer`` changes nothing: the cache always is one buffer. ``length_penalty`` and
-        ``early_stopping`` are of beams: with one beam they have nothing to act on. With ``diversity_penalty`` above 0
-        every beam is a group of its own.
+        entropy. ``past_present_share_buffer`` True allocates the cache for ``max_length`` tokens at once, False lets it
+        grow with the sequences; tokens are the same. ``length_penalty`` and ``early_stopping`` are of beams: with one
+        beam they have nothing to act on. With ``diversity_penalty`` above 0 every beam is a group of its own.
 
         Raises:
             OptionError: An option is unknown, of the wrong type or out of range. Nothing was changed.
@@ -128,6 +128,18 @@ class GeneratorParams:
                 f"set max_length to at most {limit}"
             )
         return self._search.max_length or limit
+
+    def check_sampling(self) -> None:
+        """Refuse what cannot be drawn.
+
+        Raises:
+            OptionError: Tokens are drawn, and ``top_k`` is more than there are.
+        """
+        search, vocab = self._search, self._spec.vocab_size
+        if search.top_k > vocab and not sampling_from_search(search).greedy:
+            raise OptionError(
+                f"top_k must be between 0 and {vocab}, the model's vocabulary, got {search.top_k}; 0 is off"
+            )
 
     def resolve_beams(self) -> BeamOptions | None:
         """What a beam search is asked for; None with one beam.

@@ -7,6 +7,7 @@ from onnxgen.errors import CapabilityError, ContextLengthError, OptionError
 from onnxgen.facade.params import GeneratorParams, sampling_from_search
 from onnxgen.metadata.model_spec import SearchDefaults
 from tiny_model_folder import CONTEXT, fake_backend, open_model, write_model_folder
+from tiny_tokenizer import VOCAB_SIZE
 
 
 @pytest.fixture
@@ -117,3 +118,13 @@ def test_only_the_defaults_of_speculation_are_accepted(params):
         params.set_speculative_options(ngram_size=3)
     with pytest.raises(OptionError, match="did you mean 'ngram_size'"):
         params.set_speculative_options(ngramsize=3)
+
+
+def test_a_top_k_beyond_the_vocabulary_is_refused_where_tokens_are_drawn(params):
+    params.set_search_options(top_k=VOCAB_SIZE + 1)
+    params.check_sampling()
+    params.set_search_options(do_sample=True)
+    with pytest.raises(OptionError, match=f"top_k must be between 0 and {VOCAB_SIZE}.*got {VOCAB_SIZE + 1}"):
+        params.check_sampling()
+    params.set_search_options(top_k=VOCAB_SIZE)
+    params.check_sampling()

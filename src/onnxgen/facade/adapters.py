@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from onnxgen.backends.adapters import Adapter
 from onnxgen.backends.combined import combine
@@ -136,7 +136,7 @@ def load_adapter(path: str | os.PathLike[str], name: str) -> Adapter:
     """
     from onnxgen.builder.adapters import read_adapter
 
-    given: object = name
+    given = cast("object", name)  # it comes from programs of any kind
     if not isinstance(given, str) or not given.strip():
         raise OptionError(f"an adapter needs a name, got {given!r}")
     return read_adapter(Path(path), name)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from onnxgen.engine.sampling.custom import TokenArray
-from onnxgen.graph.cpu.suffixes import common_suffixes
+from onnxgen.graph.cpu.suffixes import followers_of_suffixes
 
 
 def repeating_tokens(history: TokenArray, size: int) -> TokenArray:
@@ -20,7 +20,7 @@ def repeating_tokens(history: TokenArray, size: int) -> TokenArray:
         return history[:0]
     if size == 1:
         return history
-    return history[1:][common_suffixes(history)[:-1] >= size - 1]
+    return followers_of_suffixes(history, least=size - 1)[0]
 
 
 class BadWords:

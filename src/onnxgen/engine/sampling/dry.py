@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from onnxgen.engine.sampling.custom import Row, TokenArray
 from onnxgen.engine.sampling.edits import BANNED, Edit
-from onnxgen.graph.cpu.suffixes import common_suffixes
+from onnxgen.graph.cpu.suffixes import followers_of_suffixes
 
 _LARGEST_LOG = math.log(np.finfo(np.float32).max)
 
@@ -44,11 +44,9 @@ def penalize_lengthening(
     reach = _since_breaker(is_breaker, history)
     if reach < allowed_length:
         return None
-    lengths = np.minimum(common_suffixes(history)[:-1], reach)
-    followed = np.flatnonzero(lengths >= allowed_length)
-    tokens, lengths = history[1:][followed], lengths[followed]
+    tokens, lengths = followers_of_suffixes(history, least=allowed_length)
     kept = ~is_breaker[tokens]
-    tokens, lengths = tokens[kept], lengths[kept]
+    tokens, lengths = tokens[kept], np.minimum(lengths[kept], reach)
     if not len(tokens):
         return None
     order = np.argsort(lengths, kind="stable")  # the last value of a token counts: that of its longest

@@ -1,4 +1,4 @@
-"""Where the end of a token sequence has occurred before, compiled: what repetition of any length is found by."""
+"""What followed where the end of a token sequence has occurred before, compiled: what repetition of any length is found by."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from onnxgen.graph.cpu.step.code_store import default_store
 from onnxgen.graph.cpu.step.kernel import StepKernel, step_kernel
 from onnxgen.graph.cpu.step.node_calls import NodeCalls
+from onnxgen.graph.cpu.thread_memory import ThreadMemory
 
 
 def prepare_suffixes() -> None:
@@ -19,21 +20,36 @@ def prepare_suffixes() -> None:
     _suffixes()
 
 
-def common_suffixes(tokens: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
-    """For each place the length of the longest common suffix of ``tokens[: place + 1]`` and ``tokens``.
+def followers_of_suffixes(
+    tokens: npt.NDArray[np.integer[Any]], *, least: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The tokens that followed earlier occurrences of the sequence's end, and how long each occurrence was.
 
-    Takes linear time, some 50 µs for 32,768 tokens.
+    Takes linear time, some 100 µs for 32,768 tokens.
 
     Args:
         tokens: ``[size]``.
+        least: The shortest occurrence that counts, at least 1; matches may overlap.
 
     Returns:
-        int64 ``[size]``; the last is ``size``.
+        int64 ``[found]`` both, the latest occurrence first.
     """
+    if not len(tokens):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
     held = np.ascontiguousarray(tokens, np.int64)
-    lengths = np.empty(held.shape, np.int64)
-    _suffixes().run([(held.ctypes.data, held.size, lengths.ctypes.data)], [1], seconds=0)
-    return lengths
+    size = held.size
+    memory = _memory().take(3 * size + 1)
+    followers, matched = memory[size : 2 * size], memory[2 * size : 3 * size]
+    start = memory.ctypes.data
+    addresses = (start, start + 8 * size, start + 16 * size, start + 24 * size)
+    _suffixes().run([(held.ctypes.data, size, least, *addresses)], [1], seconds=0)
+    found = memory[3 * size]
+    return followers[:found].copy(), matched[:found].copy()
+
+
+@cache
+def _memory() -> ThreadMemory:
+    return ThreadMemory()
 
 
 @cache
@@ -42,4 +58,6 @@ def _suffixes() -> NodeCalls:
 
 
 def _kernel() -> StepKernel:
-    return step_kernel("suffixes:suffixes", ("tokens", "size", "lengths"))
+    return step_kernel(
+        "suffixes:suffixes", ("tokens", "size", "least", "lengths", "followers", "matched", "found")
+    )

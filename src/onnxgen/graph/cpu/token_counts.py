@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from functools import cache
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from onnxgen.graph.cpu.step.code_store import default_store
 from onnxgen.graph.cpu.step.kernel import StepKernel, step_kernel
 from onnxgen.graph.cpu.step.node_calls import NodeCalls
+from onnxgen.graph.cpu.thread_memory import ThreadMemory
 
 
 def prepare_token_counts() -> None:
@@ -36,34 +36,26 @@ def token_counts(
         IndexError: A token is outside the vocabulary.
     """
     held = np.ascontiguousarray(tokens, np.int64)
-    distinct, counts, found = (
-        np.empty(held.size, np.int64),
-        np.empty(held.size, np.int64),
-        np.empty(1, np.int64),
-    )
-    places = _places().of(vocab_size)
-    addresses = (places.ctypes.data, vocab_size, distinct.ctypes.data, counts.ctypes.data, found.ctypes.data)
-    _count().run([(held.ctypes.data, held.size, *addresses)], [1], seconds=0)
-    number = int(found[0])
+    size = held.size
+    places, memory = _places().take(vocab_size), _memory().take(2 * size + 1)
+    start = memory.ctypes.data
+    addresses = (places.ctypes.data, vocab_size, start, start + 8 * size, start + 16 * size)
+    _count().run([(held.ctypes.data, size, *addresses)], [1], seconds=0)
+    number = int(memory[2 * size])
     if number < 0:
-        raise IndexError(f"a token of {held.size} is outside the vocabulary of {vocab_size}")
-    return distinct[:number], counts[:number]
-
-
-class _Places(threading.local):
-    """Zeros of a thread; a call leaves them as it finds them."""
-
-    held = np.zeros(0, np.int64)
-
-    def of(self, size: int) -> npt.NDArray[np.int64]:
-        if self.held.size < size:
-            self.held = np.zeros(size, np.int64)
-        return self.held
+        raise IndexError(f"a token of {size} is outside the vocabulary of {vocab_size}")
+    return memory[:number].copy(), memory[size : size + number].copy()
 
 
 @cache
-def _places() -> _Places:
-    return _Places()
+def _places() -> ThreadMemory:
+    """Zeros; each call leaves them as it finds them."""
+    return ThreadMemory()
+
+
+@cache
+def _memory() -> ThreadMemory:
+    return ThreadMemory()
 
 
 @cache

@@ -49,3 +49,10 @@ def test_threads_count_by_themselves():
     for thread in threads:
         thread.join()
     assert found == {i: counted(sequences[i], 100) for i in range(4)}
+
+
+def test_counts_stay_when_others_are_counted():
+    distinct, counts = token_counts(np.array([4, 4, 1]), vocab_size=5)
+    token_counts(np.array([2, 3, 3, 3]), vocab_size=5)
+    assert distinct.tolist() == [4, 1]
+    assert counts.tolist() == [2, 1]

@@ -1,4 +1,4 @@
-"""The step kernel that finds where the end of a sequence has occurred before, and how much of it."""
+"""The step kernel that finds what followed where the end of a sequence has occurred before."""
 
 # pyright: reportUntypedFunctionDecorator=false
 # Reason: numba's decorators are not typed.
@@ -11,33 +11,43 @@ from onnxgen.graph.cpu.compiled.kernel import ints64, word
 
 
 def suffixes() -> Callable[[int, int, int, int, int], None]:
-    """For each place the longest common suffix of what ends there and of the whole.
+    """What followed earlier occurrences of a sequence's last tokens, and how many tokens are the same before it.
 
-    It is the Z-function of the reversed sequence, whose time is linear: a match that lies in a longer one found
-    before is not compared again.
+    The lengths of common suffixes are the Z-function of the reversed sequence, whose time is linear: a match that lies in a
+    longer one found before is not compared again.
 
     Words:
 
         1       tokens: int64 [size]
-        2       size
-        3       lengths: int64 [size]
+        2       size, at least 1
+        3       least: the shortest match that counts
+        4       lengths: int64 [size], to work with
+        5       followers: int64 [size]
+        6       matched: int64 [size]
+        7       found: int64 [1], how many there are
     """
 
     def kernel(row: int, step: int, scratch: int, part: int, parts: int) -> None:
-        size = word(row, 2)
-        tokens, lengths = ints64(word(row, 1), size), ints64(word(row, 3), size)
+        size, least = word(row, 2), word(row, 3)
+        tokens, lengths = ints64(word(row, 1), size), ints64(word(row, 4), size)
+        followers, matched = ints64(word(row, 5), size), ints64(word(row, 6), size)
         last = size - 1
-        start = end = 0  # of the match that reaches furthest; places count from the last token backwards
+        number = start = end = (
+            0  # of the match that reaches furthest; places count from the last token backwards
+        )
         for place in range(1, size):
             length = 0
             if place < end:
-                length = min(end - place, lengths[last - (place - start)])
+                length = min(end - place, lengths[place - start])
             while place + length < size and tokens[last - length] == tokens[last - place - length]:
                 length += 1
-            lengths[last - place] = length
+            lengths[place] = length
             if place + length > end:
                 start, end = place, place + length
-        if size > 0:
-            lengths[last] = size
+            if length >= least:
+                followers[number] = tokens[last - place + 1]
+                matched[number] = length
+                number += 1
+        ints64(word(row, 7), 1)[0] = number
 
     return kernel

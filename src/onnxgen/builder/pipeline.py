@@ -31,6 +31,7 @@ from onnxgen.errors import BuildError, CheckpointError, OptionError
 from onnxgen.foundations.disk import require_disk_space, size_on_disk
 from onnxgen.foundations.files import atomic_directory, is_present, read_json_object
 from onnxgen.foundations.progress import SILENT, Progress
+from onnxgen.metadata.end_tokens import folder_end_ids
 from onnxgen.metadata.folder import GENAI_CONFIG, INFERENCE_METADATA, is_model_folder
 from onnxgen.metadata.manifest import MANIFEST
 from onnxgen.version import __version__
@@ -190,7 +191,8 @@ def _special_tokens(source: WeightSource, generation: Mapping[str, Any], folder:
     if source.metadata is not None:
         return from_gguf(source.metadata, where=str(source.path))
     named = {name: id_ for name, (_, id_) in named_tokens(folder).items()}
-    return from_folder(source.config, generation, named, where=str(source.path))
+    ends = folder_end_ids(folder, error=CheckpointError)
+    return from_folder(source.config, generation, named, where=str(source.path), other_ends=ends)
 
 
 def _check_output(output: Path) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from onnxgen.errors import CheckpointError
+from onnxgen.metadata.end_tokens import turn_ends
 from onnxgen.preprocess.gguf_vocabulary import ID_KEYS, TOKENS_KEY, TYPES_KEY, TokenType
-
-# Tokens that end a turn in chat formats. GGUF files often name only the end of a text.
-_TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>", "<|endoftext|>", "<|eom_id|>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,12 @@ class SpecialTokenIds:
 
 
 def from_folder(
-    config: Mapping[str, Any], generation: Mapping[str, Any], tokenizer: Mapping[str, int], *, where: str
+    config: Mapping[str, Any],
+    generation: Mapping[str, Any],
+    tokenizer: Mapping[str, int],
+    *,
+    where: str,
+    other_ends: Sequence[int] = (),
 ) -> SpecialTokenIds:
     """Ids of a Hugging Face folder.
 
@@ -61,6 +64,7 @@ def from_folder(
         generation: ``generation_config.json``, which goes first.
         tokenizer: Ids of the tokenizer's named tokens, such as ``eos_token``.
         where: The folder, for messages.
+        other_ends: Further ids that end an answer, as the chat template shows them.
 
     Raises:
         CheckpointError: No end of sequence is named, or an id is not a number.
@@ -79,6 +83,7 @@ def from_folder(
     eos = [id_ for source in sources for id_ in _ids(source.get("eos_token_id"), "eos_token_id", where)]
     # A chat model ends its turns with the tokenizer's end, even where the configuration names another.
     eos += [tokenizer["eos_token"]] if "eos_token" in tokenizer else []
+    eos += other_ends
     return _checked(first("bos_token_id", "bos_token"), eos, first("pad_token_id", "pad_token"), where)
 
 
@@ -93,13 +98,16 @@ def from_gguf(metadata: Mapping[str, Any], *, where: str) -> SpecialTokenIds:
         return _ids(metadata.get(ID_KEYS[name]), ID_KEYS[name], where)
 
     eos = [*named("eos_token"), *named("eot_token"), *named("eom_token")]
-    tokens = metadata.get(TOKENS_KEY, ())
-    kinds = metadata.get(TYPES_KEY, ())
-    eos += [
-        index
-        for index, (token, kind) in enumerate(zip(tokens, kinds, strict=False))
-        if int(kind) == TokenType.CONTROL and token in _TURN_ENDS
-    ]
+    control = {
+        token: index
+        for index, (token, kind) in enumerate(
+            zip(metadata.get(TOKENS_KEY, ()), metadata.get(TYPES_KEY, ()), strict=False)
+        )
+        if int(kind) == TokenType.CONTROL
+    }
+    # GGUF files often name only the end of a text.
+    ends = {*turn_ends(" ".join(control)), "<|endoftext|>"}
+    eos += sorted(index for token, index in control.items() if token in ends)
     bos, pad = named("bos_token"), named("pad_token")
     return _checked(bos[0] if bos else None, eos, pad[0] if pad else None, where)
 

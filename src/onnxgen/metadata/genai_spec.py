@@ -11,6 +11,7 @@ from onnxgen.backends.base import DecoderModel, ProviderSpec
 from onnxgen.errors import CapabilityError, MetadataError
 from onnxgen.foundations.files import confined
 from onnxgen.metadata.compatibility import REASONING_TOKENS, ROPE_SWITCH_LENGTHS, TOOL_CALL_TOKENS
+from onnxgen.metadata.end_tokens import folder_end_ids
 from onnxgen.metadata.genai_config import Model, read_genai_config
 from onnxgen.metadata.genai_config_decoder import names_by_role
 from onnxgen.metadata.genai_config_run import Search
@@ -53,6 +54,7 @@ def spec_from_genai_config(folder: Path, path: Path, *, overlays: Sequence[str])
             _log.warning("%s: the %r section is not used yet; the decoder answers without drafts", path, name)
     vocab_size = _needed(model.vocab_size, "model.vocab_size", path)
     context_length = _needed(model.context_length, "model.context_length", path)
+    tokenizer_dir = _tokenizer_dir(folder, model.tokenizer_dir, path)
     switch = ROPE_SWITCH_LENGTHS.get(model.type)
     decoder = model.decoder
     return ModelSpec(
@@ -76,9 +78,9 @@ def spec_from_genai_config(folder: Path, path: Path, *, overlays: Sequence[str])
         ),
         context_length=context_length,
         vocab_size=vocab_size,
-        tokens=_special_tokens(model),
+        tokens=_special_tokens(model, _other_ends(model, folder, tokenizer_dir, overlays)),
         search=_search_defaults(read.config.search, context_length),
-        tokenizer_dir=_tokenizer_dir(folder, model.tokenizer_dir, path),
+        tokenizer_dir=tokenizer_dir,
         source=path,
         raw=read.document,
     )
@@ -136,8 +138,17 @@ def _providers(options: SessionOptions, path: Path) -> tuple[ProviderSpec, ...]:
     return tuple(ProviderSpec(provider.name, provider.options) for provider in options.provider_options)
 
 
-def _special_tokens(model: Model) -> SpecialTokens:
-    eos = model.eos_token_id or (() if model.pad_token_id is None else (model.pad_token_id,))
+def _other_ends(model: Model, folder: Path, tokenizer_dir: Path, overlays: Sequence[str]) -> tuple[int, ...]:
+    """Ids that end an answer by other files of the folder; none where the caller says which do."""
+    if any('"eos_token_id"' in overlay for overlay in overlays):
+        return ()
+    folders = dict.fromkeys((folder, tokenizer_dir))
+    return tuple(i for place in folders for i in folder_end_ids(place, vocab_size=model.vocab_size))
+
+
+def _special_tokens(model: Model, other_ends: Sequence[int]) -> SpecialTokens:
+    eos = tuple(dict.fromkeys((*model.eos_token_id, *other_ends)))
+    eos = eos or (() if model.pad_token_id is None else (model.pad_token_id,))
     begin_tool, end_tool = _known_pair(TOOL_CALL_TOKENS, model)
     begin_reasoning, end_reasoning = _known_pair(REASONING_TOKENS, model)
     return SpecialTokens(

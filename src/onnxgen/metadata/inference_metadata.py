@@ -12,8 +12,9 @@ from typing import Any, cast
 
 from onnxgen.backends.base import DecoderModel
 from onnxgen.errors import CapabilityError, MetadataError
-from onnxgen.foundations.files import confined, is_present, read_json
+from onnxgen.foundations.files import confined
 from onnxgen.metadata.document import Place, read_document
+from onnxgen.metadata.end_tokens import folder_end_ids
 from onnxgen.metadata.inference_file import metadata_document
 from onnxgen.metadata.inference_schema import InferenceMetadata, ModelIo, TokenizerFacts
 from onnxgen.metadata.layer_names import layer_names
@@ -62,7 +63,7 @@ def spec_from_inference_metadata(folder: Path, path: Path) -> ModelSpec:
         ),
         context_length=context_length,
         vocab_size=vocab_size,
-        tokens=_special_tokens(folder, metadata.package.tokenizer),
+        tokens=_special_tokens(folder, metadata.package.tokenizer, vocab_size),
         search=_search_defaults(metadata, context_length),
         tokenizer_dir=_tokenizer_dir(folder, metadata.package.tokenizer),
         source=path,
@@ -157,7 +158,7 @@ def _search_defaults(metadata: InferenceMetadata, context_length: int) -> Search
     return SearchDefaults(**given)
 
 
-def _special_tokens(folder: Path, tokenizer: TokenizerFacts | None) -> SpecialTokens:
+def _special_tokens(folder: Path, tokenizer: TokenizerFacts | None, vocab_size: int) -> SpecialTokens:
     named = tokenizer.special_tokens if tokenizer else {}
 
     def id_of(name: str) -> int | None:
@@ -165,21 +166,10 @@ def _special_tokens(folder: Path, tokenizer: TokenizerFacts | None) -> SpecialTo
         return token.id if token else None
 
     eos, pad = id_of("eos"), id_of("pad")
-    ends = [*([] if eos is None else [eos]), *_generation_config_ends(folder)]
+    ends = [*([] if eos is None else [eos]), *folder_end_ids(folder, vocab_size=vocab_size)]
     if not ends and pad is not None:
         ends = [pad]
     return SpecialTokens(bos=id_of("bos"), eos=tuple(dict.fromkeys(ends)), pad=pad)
-
-
-def _generation_config_ends(folder: Path) -> list[int]:
-    """Further ids that end an answer: the standard names one, chat models often have several."""
-    path = folder / "generation_config.json"
-    if not is_present(path):
-        return []
-    document: Any = read_json(path, error=MetadataError)
-    ends: Any = cast("dict[str, Any]", document).get("eos_token_id") if isinstance(document, dict) else None
-    listed = cast("list[Any]", ends) if isinstance(ends, list) else [ends]
-    return [end for end in listed if isinstance(end, int) and not isinstance(end, bool)]
 
 
 def _tokenizer_dir(folder: Path, tokenizer: TokenizerFacts | None) -> Path:

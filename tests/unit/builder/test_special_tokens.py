@@ -19,6 +19,20 @@ def test_ends_of_all_sources_are_joined_in_order() -> None:
     assert ids == SpecialTokenIds(bos=1, eos=(9, 7, 11), pad=3)
 
 
+def test_ends_that_only_a_template_shows_come_last() -> None:
+    ids = from_folder({"eos_token_id": 7}, {}, {"eos_token": 7}, where="x", other_ends=(7, 12))
+    assert ids.eos == (7, 12)
+
+
+def test_the_end_of_a_message_in_a_channel_is_no_end() -> None:
+    metadata = {
+        "tokenizer.ggml.eos_token_id": 0,
+        "tokenizer.ggml.tokens": ["<|return|>", "<|end|>", "<|channel|>", "<|call|>", "<|endoftext|>"],
+        "tokenizer.ggml.token_type": [3] * 5,
+    }
+    assert from_gguf(metadata, where="x").eos == (0, 3, 4)
+
+
 def test_ids_of_a_nested_decoder_count() -> None:
     ids = from_folder({"text_config": {"eos_token_id": 5, "bos_token_id": 4}}, {}, {}, where="x")
     assert ids == SpecialTokenIds(bos=4, eos=(5,), pad=5)

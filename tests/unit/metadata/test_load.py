@@ -123,6 +123,18 @@ class TestTokens:
         assert load_model_spec(folder(tmp_path)).tokens.eos == (2,)
         assert load_model_spec(folder(tmp_path, {"eos_token_id": [5, 4]})).tokens.eos == (5, 4)
 
+    def test_other_files_may_name_further_ends(self, tmp_path):
+        path = folder(tmp_path, {"eos_token_id": 5})
+        (path / "generation_config.json").write_text('{"eos_token_id": [4, 5, 999999]}')
+        (path / "tokenizer_config.json").write_text(
+            '{"eos_token": "</s>", "chat_template": "{{ m }}<|im_end|>"}'
+        )
+        added = [{"id": 6, "content": "</s>"}, {"id": 7, "content": "<|im_end|>"}]
+        (path / "tokenizer.json").write_text(json.dumps({"added_tokens": added}))
+        assert load_model_spec(path).tokens.eos == (5, 4, 6, 7)
+        given = load_model_spec(path, overlays=['{"model": {"eos_token_id": [3]}}'])
+        assert given.tokens.eos == (3,)
+
     def test_without_an_end_the_padding_ends(self, tmp_path):
         tokens = load_model_spec(folder(tmp_path, {"eos_token_id": [], "pad_token_id": 9})).tokens
         assert (tokens.eos, tokens.pad, tokens.bos) == ((9,), 9, None)

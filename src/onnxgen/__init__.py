@@ -9,6 +9,7 @@ from onnxgen.version import __version__
 
 if TYPE_CHECKING:
     from onnxgen.engine.config import EngineConfig
+    from onnxgen.facade.adapters import Adapters
     from onnxgen.facade.async_llm import AsyncLLM
     from onnxgen.facade.config import Config
     from onnxgen.facade.embedder import Embedder, Embeddings
@@ -34,9 +35,18 @@ if TYPE_CHECKING:
     from onnxgen.facade.generator import Generator
     from onnxgen.facade.llm import LLM
     from onnxgen.facade.model import Model
-    from onnxgen.facade.not_here import Adapters, Audios, Images
+    from onnxgen.facade.not_here import Audios, Images
     from onnxgen.facade.params import GeneratorParams
-    from onnxgen.facade.results import Chunk, Completion, Timings, Usage
+    from onnxgen.facade.prompt_options import PromptOptions
+    from onnxgen.facade.results import (
+        Chunk,
+        Completion,
+        Score,
+        Timings,
+        TokenLogprob,
+        TopToken,
+        Usage,
+    )
     from onnxgen.facade.runtime import (
         ExecutionMode,
         ExecutionOrder,
@@ -93,15 +103,19 @@ __all__ = [
     "NamedTensors",
     "NodeArg",
     "OrtValue",
+    "PromptOptions",
     "Request",
     "RequestOptions",
     "RunOptions",
     "SchedulerConfig",
+    "Score",
     "SessionOptions",
     "Tensor",
     "Timings",
+    "TokenLogprob",
     "Tokenizer",
     "TokenizerStream",
+    "TopToken",
     "TurnOptions",
     "TurnUsage",
     "Usage",
@@ -124,6 +138,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "engine.config": ("EngineConfig",),
+        "facade.adapters": ("Adapters",),
         "facade.async_llm": ("AsyncLLM",),
         "facade.config": ("Config",),
         "facade.environment": (
@@ -144,9 +159,18 @@ __getattr__ = lazy_names(
         "facade.generator": ("Generator",),
         "facade.llm": ("LLM",),
         "facade.model": ("Model",),
-        "facade.not_here": ("Adapters", "Audios", "Images"),
+        "facade.not_here": ("Audios", "Images"),
         "facade.params": ("GeneratorParams",),
-        "facade.results": ("Chunk", "Completion", "Timings", "Usage"),
+        "facade.prompt_options": ("PromptOptions",),
+        "facade.results": (
+            "Chunk",
+            "Completion",
+            "Score",
+            "Timings",
+            "TokenLogprob",
+            "TopToken",
+            "Usage",
+        ),
         "facade.runtime": (
             "ExecutionMode",
             "ExecutionOrder",

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import IO, TYPE_CHECKING
 
 from onnxgen.cli.conversations import Conversation
+from onnxgen.cli.terminal import paint
 from onnxgen.foundations.disk import format_bytes
 
 if TYPE_CHECKING:
@@ -32,22 +33,28 @@ class Answer:
 
 
 def stream_answer(conversation: Conversation, text: str, out: IO[str]) -> Answer:
-    """Ask, write the answer as it comes, and end it with a line break.
+    """Ask, write the answer as it comes (reasoning before it, paler on a terminal), and end it with a line break.
 
     Ctrl-C ends the answer after the token under way; the conversation stays usable.
 
     Raises:
         KeyboardInterrupt: A second Ctrl-C before that.
     """
-    num_tokens, completion, ends_line = 0, None, True
+    num_tokens, completion, ends_line, thinks = 0, None, True, False
     with _interruptions() as interrupted:
         chunks = conversation.send(text)
         try:
             for chunk in chunks:
-                if chunk.text:
-                    out.write(chunk.text)
+                thinks = thinks or bool(chunk.reasoning)
+                if chunk.reasoning:
+                    out.write(paint(chunk.reasoning, "dim", out))
+                if chunk.text and thinks:
+                    out.write("\n\n")  # the answer begins
+                    thinks = False
+                out.write(chunk.text)
+                if chunk.text or chunk.reasoning:
                     out.flush()
-                    ends_line = chunk.text.endswith("\n")
+                    ends_line = (chunk.text or chunk.reasoning).endswith("\n")
                 num_tokens += len(chunk.token_ids)
                 completion = chunk.completion or completion
                 if interrupted.is_set():

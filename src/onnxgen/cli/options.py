@@ -112,3 +112,12 @@ Stop = Annotated[
         "--stop", metavar="TEXT", help="End the answer before TEXT; may be repeated.", show_default=False
     ),
 ]
+Setting = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Any other generation option, such as min_p=0.05 or num_beams=4; may be repeated.",
+        show_default=False,
+    ),
+]

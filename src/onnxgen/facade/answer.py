@@ -1,13 +1,23 @@
-"""`Answer`: one answer while it grows, from tokens to pieces of text, counts and durations."""
+"""`Answer`: one answer while it grows, from tokens to pieces of text, counts and durations.
+
+::
+
+    token ──> detokenizer ──> text ──> reasoning splitter ──> reasoning
+                                              └─────────────> visible text ──> stop texts ──> shown
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from onnxgen.engine.events import EngineEvent, FinishReason
-from onnxgen.facade.results import Chunk, Completion, Timings, Usage
+from onnxgen.facade.question import Question
+from onnxgen.facade.results import Chunk, Completion, Timings, TokenLogprob, Usage
 from onnxgen.facade.stops import StopMatcher
+from onnxgen.facade.token_logprobs import described, described_prompt
 from onnxgen.preprocess.detokenizer import IncrementalDetokenizer
+from onnxgen.preprocess.reasoning import ReasoningSplitter
+from onnxgen.preprocess.tokenizer import Tokenizer
 
 Clock = Callable[[], float]
 
@@ -16,10 +26,11 @@ class Answer:
     """One answer while it grows.
 
     Args:
+        question: What is answered.
+        tokenizer: The model's.
         detokenizer: A fresh one.
-        stops: A fresh matcher.
-        index: Which prompt is answered.
-        prompt_tokens: Tokens of the prompt.
+        stops: A fresh matcher of the question's stop texts.
+        index: Which answer it is.
         load_s: See `Timings`.
         clock: Seconds from any beginning.
         started: Reading of the clock when the answer was asked for.
@@ -27,19 +38,23 @@ class Answer:
 
     def __init__(
         self,
+        question: Question,
         *,
+        tokenizer: Tokenizer,
         detokenizer: IncrementalDetokenizer,
         stops: StopMatcher,
         index: int,
-        prompt_tokens: int,
         load_s: float | None,
         clock: Clock,
         started: float,
     ) -> None:
+        self._question = question
+        self._tokenizer = tokenizer
         self._detokenizer = detokenizer
+        reasoning = question.reasoning
+        self._splitter = None if reasoning is None else ReasoningSplitter(reasoning.markers, reasoning.state)
         self._stops = stops
         self._index = index
-        self._prompt_tokens = prompt_tokens
         self._load_s = load_s
         self._clock = clock
         self._started = started
@@ -47,13 +62,23 @@ class Answer:
         self._first: float | None = None
         self._last: float | None = None
         self._text: list[str] = []
+        self._reasoning: list[str] = []
         self._token_ids: list[int] = []
-        self._unsent: list[int] = []
+        self._logprobs: list[TokenLogprob] = []
+        self._prompt_logprobs: tuple[TokenLogprob | None, ...] | None = None
+        self._stop: str | int | None = None
+        self._num_sent = 0
+        self._sent_reasoning = 0
 
     @property
     def text(self) -> str:
         """The text so far."""
         return "".join(self._text)
+
+    @property
+    def reasoning(self) -> str:
+        """The reasoning so far."""
+        return "".join(self._reasoning)
 
     def push(self, event: EngineEvent) -> Chunk | None:
         """Take what the engine says of it; returns a piece of the answer if there is text to show or it has ended.
@@ -65,30 +90,51 @@ class Answer:
             raise event.error
         if event.usage is not None:
             self._cached_tokens = event.usage.cached_tokens
-        shown = "" if event.token_id is None else self._push_token(event.token_id, is_eos=event.is_eos)
+        if event.prompt_logprobs is not None:
+            self._prompt_logprobs = described_prompt(
+                event.prompt_logprobs, self._question.request.prompt, self._tokenizer
+            )
+        shown = self._push_token(event)
         if self._stops.stopped:
             return self._chunk(shown, "stop")
         if event.finish_reason is not None:
             return self.finish(event.finish_reason, shown=shown)
-        return self._chunk(shown, None) if shown else None
+        return self._chunk(shown, None) if shown or self._has_unsent_reasoning else None
 
-    def _push_token(self, token_id: int, *, is_eos: bool) -> str:
+    def _push_token(self, event: EngineEvent) -> str:
         """Take a token; returns the text that may be shown now."""
+        if event.token_id is None:
+            return ""
         now = self._clock()
         self._first = now if self._first is None else self._first
-        if is_eos:
+        if event.is_eos:
+            if event.finish_reason == "stop":
+                self._stop = event.token_id
             return ""
         self._last = now
-        self._token_ids.append(token_id)
-        self._unsent.append(token_id)
-        shown = self._stops.push(self._detokenizer.push(token_id))
+        self._token_ids.append(event.token_id)
+        if event.logprobs is not None:
+            self._logprobs.append(
+                described(event.logprobs, self._tokenizer, text_offset=self._detokenizer.offset)
+            )
+        text = self._detokenizer.push(event.token_id)
+        if self._splitter is not None:
+            reasoning, text = self._splitter.push(text, event.token_id)
+            self._keep_reasoning(reasoning)
+        shown = self._stops.push(text)
         if shown:
             self._text.append(shown)
         return shown
 
     def finish(self, reason: FinishReason, *, shown: str = "") -> Chunk:
         """End the answer: what is held back is shown, unless it completes a stop text."""
-        rest = self._stops.push(self._detokenizer.flush())
+        rest, contents = self._detokenizer.flush(), list[str]()
+        if self._splitter is not None:
+            for reasoning, content in (self._splitter.push(rest), self._splitter.flush()):
+                self._keep_reasoning(reasoning)
+                contents.append(content)
+            rest = "".join(contents)
+        rest = self._stops.push(rest)
         if self._stops.stopped:
             reason = "stop"
         rest += self._stops.flush()
@@ -96,21 +142,48 @@ class Answer:
             self._text.append(rest)
         return self._chunk(shown + rest, reason)
 
+    def _keep_reasoning(self, text: str) -> None:
+        if text:
+            self._reasoning.append(text)
+
+    @property
+    def _has_unsent_reasoning(self) -> bool:
+        return len(self._reasoning) > self._sent_reasoning
+
     def _chunk(self, text: str, reason: FinishReason | None) -> Chunk:
-        token_ids, self._unsent = tuple(self._unsent), []
-        completion = None if reason is None else self._completion(reason)
-        return Chunk(text, token_ids, self._index, reason, completion)
+        first, self._num_sent = self._num_sent, len(self._token_ids)
+        reasoning, self._sent_reasoning = self._reasoning[self._sent_reasoning :], len(self._reasoning)
+        return Chunk(
+            text,
+            tuple(self._token_ids[first:]),
+            self._index,
+            reason,
+            None if reason is None else self._completion(reason),
+            reasoning="".join(reasoning),
+            logprobs=tuple(self._logprobs[first:]),
+        )
 
     def _completion(self, reason: FinishReason) -> Completion:
-        count = len(self._token_ids)
-        usage = Usage(self._prompt_tokens, count, self._cached_tokens)
-        return Completion(self.text, tuple(self._token_ids), reason, usage, self._timings(count))
+        count, question = len(self._token_ids), self._question
+        if self._stops.matched is not None:
+            self._stop = question.options.stop[self._stops.matched]
+        return Completion(
+            self.text,
+            tuple(self._token_ids),
+            reason,
+            Usage(len(question.request.prompt), count, self._cached_tokens),
+            self._timings(count),
+            reasoning=self.reasoning,
+            stop=self._stop,
+            logprobs=None if question.options.logprobs is None else tuple(self._logprobs),
+            prompt_logprobs=self._prompt_logprobs,
+        )
 
     def _timings(self, count: int) -> Timings:
         ttft = prefill = decode = None
         if self._first is not None:
             ttft = self._first - self._started
-            prefill = _rate(self._prompt_tokens - self._cached_tokens, ttft)
+            prefill = _rate(len(self._question.request.prompt) - self._cached_tokens, ttft)
             if self._last is not None:
                 decode = _rate(count - 1, self._last - self._first)
         return Timings(self._load_s, ttft, prefill, decode)

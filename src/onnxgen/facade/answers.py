@@ -47,7 +47,11 @@ class Answers:
         # a stop text: its end comes with what the engine says about the request's end
         self._stop(event)
         self._stopped[index] = chunk
-        return replace(chunk, finish_reason=None, completion=None) if chunk.text or chunk.token_ids else None
+        return (
+            replace(chunk, finish_reason=None, completion=None)
+            if chunk.text or chunk.token_ids or chunk.reasoning
+            else None
+        )
 
 
 def _with_usage(stopped: Chunk, end: EngineEvent) -> Chunk:

@@ -14,15 +14,18 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 from onnxgen.backends.base import Backend
 from onnxgen.engine.client import EngineClient, Health, ModelRecipe, in_process, in_subprocess
 from onnxgen.engine.config import EngineConfig
-from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.stats import EngineStats
-from onnxgen.errors import ConfigError
-from onnxgen.facade.answer import Answer, Clock
+from onnxgen.errors import CapabilityError, ConfigError
+from onnxgen.facade.answer import Clock
+from onnxgen.facade.answering import start_answers
 from onnxgen.facade.daemon_work import in_daemon
 from onnxgen.facade.generation_options import GenerationOptions, changed_options
 from onnxgen.facade.loop_requests import OneLoop, Stream
 from onnxgen.facade.model_text import Messages, ModelText, texts_of
-from onnxgen.facade.results import Chunk, Completion
+from onnxgen.facade.prompt_options import PromptOptions, changed_chat_options
+from onnxgen.facade.question import Question
+from onnxgen.facade.results import Chunk, Completion, Score
+from onnxgen.facade.scoring import score_of, score_question
 from onnxgen.facade.text_model import TextModel, default_engine_config
 from onnxgen.foundations.progress import SILENT, Progress, shown_by
 from onnxgen.foundations.runtime_config import RuntimeConfig
@@ -162,11 +165,9 @@ class AsyncLLM:
         self,
         prompts: str | Sequence[str],
         *,
-        n: int = 1,
         options: GenerationOptions | None = None,
         priority: int = 0,
         tenant: str = "",
-        deadline_s: float | None = None,
         salt: str | None = None,
         **overrides: Any,
     ) -> AsyncGenerator[Chunk]:
@@ -174,12 +175,9 @@ class AsyncLLM:
 
         Args:
             prompts: One text or several, answered together.
-            n: Answers to each; answer ``j`` to prompt ``i`` has index ``i * n + j``. They share what is computed of
-                the prompt, and with a ``seed`` each has a random stream of its own.
             options: How to answer.
             priority: Under the policy ``priority``: smaller goes first.
             tenant: Who asks, for the policy ``fair``.
-            deadline_s: Seconds after which an answer ends with what it has, with reason ``deadline``.
             salt: Cached prefixes are shared only with requests of the same salt.
             overrides: Single fields of `GenerationOptions`.
 
@@ -193,34 +191,18 @@ class AsyncLLM:
             ContextLengthError: A prompt does not fit the context.
         """
         settings = changed_options(options, overrides)
-        encode = self._text.encode_text
-        return self._answer(
-            [
-                self._request(
-                    encode(text),
-                    settings,
-                    n=n,
-                    priority=priority,
-                    tenant=tenant,
-                    deadline_s=deadline_s,
-                    salt=salt,
-                )
-                for text in texts_of(prompts)
-            ],
-            settings,
-        )
+        questions = [self._text.text_question(text, settings) for text in texts_of(prompts)]
+        return self._answer(questions, priority=priority, tenant=tenant, salt=salt)
 
     def chat(
         self,
         messages: Messages,
         *,
-        n: int = 1,
         tools: Messages | None = None,
         options: GenerationOptions | None = None,
-        template_variables: Mapping[str, Any] | None = None,
+        prompt_options: PromptOptions | None = None,
         priority: int = 0,
         tenant: str = "",
-        deadline_s: float | None = None,
         salt: str | None = None,
         **overrides: Any,
     ) -> AsyncGenerator[Chunk]:
@@ -228,15 +210,13 @@ class AsyncLLM:
 
         Args:
             messages: Mappings with ``role`` and ``content``, as chat templates take them.
-            n: How many answers; see `generate`, also for what is not named here.
             tools: Tool definitions for the template.
             options: How to answer.
-            template_variables: Further variables of the template, such as ``enable_thinking``.
+            prompt_options: How the conversation becomes a prompt.
             priority: See `generate`.
             tenant: See `generate`.
-            deadline_s: See `generate`.
             salt: See `generate`.
-            overrides: Single fields of `GenerationOptions`.
+            overrides: Single fields of `GenerationOptions` and `PromptOptions`, such as ``template_variables``.
 
         Returns:
             As in `generate`.
@@ -246,20 +226,57 @@ class AsyncLLM:
             OptionError: An option is unknown or out of range.
             ContextLengthError: The conversation does not fit the context.
         """
+        settings, prompt_settings = changed_chat_options(options, prompt_options, overrides)
+        question = self._text.chat_question(messages, settings, prompt_settings, tools=tools)
+        return self._answer([question], priority=priority, tenant=tenant, salt=salt)
+
+    def infill(
+        self,
+        prefix: str,
+        suffix: str,
+        *,
+        file: str | None = None,
+        repository: str | None = None,
+        context: Mapping[str, str] | None = None,
+        options: GenerationOptions | None = None,
+        priority: int = 0,
+        tenant: str = "",
+        salt: str | None = None,
+        **overrides: Any,
+    ) -> AsyncGenerator[Chunk]:
+        """Fill the gap between two texts, with a model that was trained for it; see `LLM.infill`.
+
+        Args:
+            prefix: What stands before the gap.
+            suffix: What stands after it.
+            file: Name of the file that has the gap, for models that were shown names of files.
+            repository: Name of its repository, for models that were shown it.
+            context: Other files of the repository, text by name, for models that were shown several.
+            options: How to answer.
+            priority: See `generate`.
+            tenant: See `generate`.
+            salt: See `generate`.
+            overrides: Single fields of `GenerationOptions`.
+
+        Returns:
+            As in `generate`.
+
+        Raises:
+            CapabilityError: The model has no tokens for gaps, or was not shown files.
+            OptionError: An option is unknown or out of range.
+            ContextLengthError: Both texts do not fit the context.
+        """
         settings = changed_options(options, overrides)
-        prompt = self._text.encode_chat(messages, tools=tools, template_variables=template_variables)
-        request = self._request(
-            prompt, settings, n=n, priority=priority, tenant=tenant, deadline_s=deadline_s, salt=salt
+        question = self._text.infill_question(
+            prefix, suffix, settings, file=file, repository=repository, context=context
         )
-        return self._answer([request], settings)
+        return self._answer([question], priority=priority, tenant=tenant, salt=salt)
 
     @overload
     async def complete(self, prompts: str, *, n: Literal[1] = 1, **asked: Any) -> Completion: ...  # pyright: ignore[reportOverlappingOverload] - a str is a Sequence[str], and comes first
     @overload
-    async def complete(self, prompts: Sequence[str], *, n: int = 1, **asked: Any) -> list[Completion]: ...
-    async def complete(
-        self, prompts: str | Sequence[str], *, n: int = 1, **asked: Any
-    ) -> Completion | list[Completion]:
+    async def complete(self, prompts: str | Sequence[str], **asked: Any) -> list[Completion]: ...
+    async def complete(self, prompts: str | Sequence[str], **asked: Any) -> Completion | list[Completion]:
         """What `generate` with the same arguments comes to.
 
         Returns:
@@ -268,16 +285,14 @@ class AsyncLLM:
         Raises:
             OnnxgenError: As `generate` and its pieces.
         """
-        completions = await _collect(self.generate(prompts, n=n, **asked))
-        return completions[0] if isinstance(prompts, str) and n == 1 else completions
+        completions = await _collect(self.generate(prompts, **asked))
+        return completions[0] if isinstance(prompts, str) and len(completions) == 1 else completions
 
     @overload
     async def complete_chat(self, messages: Messages, *, n: Literal[1] = 1, **asked: Any) -> Completion: ...
     @overload
-    async def complete_chat(self, messages: Messages, *, n: int, **asked: Any) -> list[Completion]: ...
-    async def complete_chat(
-        self, messages: Messages, *, n: int = 1, **asked: Any
-    ) -> Completion | list[Completion]:
+    async def complete_chat(self, messages: Messages, **asked: Any) -> list[Completion]: ...
+    async def complete_chat(self, messages: Messages, **asked: Any) -> Completion | list[Completion]:
         """What `chat` with the same arguments comes to.
 
         Returns:
@@ -286,8 +301,27 @@ class AsyncLLM:
         Raises:
             OnnxgenError: As `chat` and its pieces.
         """
-        completions = await _collect(self.chat(messages, n=n, **asked))
-        return completions[0] if n == 1 else completions
+        completions = await _collect(self.chat(messages, **asked))
+        return completions[0] if len(completions) == 1 else completions
+
+    async def score(
+        self, text: str, *, context: str | None = None, top_logprobs: int = 0, **terms: Any
+    ) -> Score:
+        """Say how probable a text is; see `LLM.score`.
+
+        Args:
+            text: The text.
+            context: What stands before it, and is not judged.
+            top_logprobs: So many of the most probable tokens at each place, too.
+            terms: ``priority``, ``tenant``, ``salt`` as in `generate`.
+
+        Raises:
+            OptionError: There is no token to judge.
+            ContextLengthError: Both together do not fit the context.
+        """
+        question = score_question(self._text, text, context=context, top_logprobs=top_logprobs)
+        [completion] = await _collect(self._answer([question], **terms))
+        return score_of(completion)
 
     async def stats(self) -> EngineStats:
         """What the engine has counted since it was made; waits for the step that is under way.
@@ -331,26 +365,30 @@ class AsyncLLM:
     ) -> None:
         await self.aclose()
 
-    def _request(self, prompt: Sequence[int], settings: GenerationOptions, **terms: Any) -> EngineRequest:
-        return replace(self._text.request(prompt, settings), **terms)
-
-    async def _answer(
-        self, requests: Sequence[EngineRequest], settings: GenerationOptions
-    ) -> AsyncGenerator[Chunk]:
-        stream = Stream(self._loop.requests(), self._start_answers(requests, settings))
+    async def _answer(self, questions: Sequence[Question], **terms: Any) -> AsyncGenerator[Chunk]:
+        if any(question.options.beams(self.spec.search) for question in questions):
+            for chunk in await self._search(questions):
+                yield chunk
+            return
+        stream = Stream(self._loop.requests(), start_answers(self._text, questions))
         try:
             first = 0
-            for request in requests:
-                stream.submit(request, first=first)
-                first += request.n
+            for question in questions:
+                stream.submit(replace(question.request, **terms), first=first)
+                first += question.request.n
             while (chunk := await stream.next()) is not None:
                 yield chunk
         finally:
             stream.close()
 
-    def _start_answers(self, requests: Sequence[EngineRequest], settings: GenerationOptions) -> list[Answer]:
-        asked = [request for request in requests for _ in range(request.n)]
-        return [self._text.start_answer(request, settings, index=i) for i, request in enumerate(asked)]
+    async def _search(self, questions: Sequence[Question]) -> list[Chunk]:
+        """With beams, which run beside the engine."""
+        model = self._model
+        if model is None:
+            raise CapabilityError(
+                "beams cannot be searched by an engine in a process of its own; use in_process=True, or num_beams=1"
+            )
+        return await asyncio.to_thread(lambda: list(model.answer(questions)))
 
 
 def _in_thread(model: TextModel, config: EngineConfig) -> EngineClient:

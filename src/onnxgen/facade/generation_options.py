@@ -1,51 +1,161 @@
-"""`GenerationOptions`: how `LLM` answers, each value checked, and what it means together with a model folder."""
+"""`GenerationOptions`: how `LLM` answers, each value checked."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal, cast
 
-from onnxgen.engine.sampling.options import (
-    MAX_SEED,
-    SamplingOptions,
-    check_integer,
-    check_number,
-    check_repetition_penalty,
-)
-from onnxgen.errors import CapabilityError, MetadataError, OptionError
-from onnxgen.facade.params import sampling_from_search
+from onnxgen.engine.beams.options import BeamOptions
+from onnxgen.engine.request import EngineRequest
+from onnxgen.engine.sampling.checks import check_integer
+from onnxgen.engine.sampling.custom import BatchLogitsProcessor, LogitsProcessor, Sampler
+from onnxgen.engine.sampling.options import SamplingOptions
+from onnxgen.errors import OptionError
 from onnxgen.foundations.suggest import did_you_mean
 from onnxgen.metadata.model_spec import SearchDefaults
+
+SAMPLING_FIELDS = (
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "top_a",
+    "typical_p",
+    "top_n_sigma",
+    "xtc_probability",
+    "xtc_threshold",
+    "mirostat",
+    "mirostat_tau",
+    "mirostat_eta",
+    "repetition_penalty",
+    "repetition_window",
+    "presence_penalty",
+    "frequency_penalty",
+    "no_repeat_ngram_size",
+    "dry_multiplier",
+    "dry_base",
+    "dry_allowed_length",
+    "dry_window",
+    "seed",
+)
+"""Fields that mean the same as those of `SamplingOptions`."""
+
+DRAWING_FIELDS = {
+    "top_k": 0,
+    "top_p": 1,
+    "min_p": 0,
+    "top_a": 0,
+    "typical_p": 1,
+    "top_n_sigma": 0,
+    "xtc_probability": 0,
+    "mirostat": 0,
+}
+"""Those that say what may be drawn, and where each is off."""
+
+_DRAWING = ("temperature", *DRAWING_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationOptions:
-    """How to answer. None takes the model folder's default.
+    """How to answer. None takes the model folder's default, or switches off what it has no default for.
+
+    What is drawn, and from what, is said in the order of `SamplingOptions`, which also has each option's source.
 
     Attributes:
         max_new_tokens: The answer's length at most, in tokens; None is what is left of the context.
         min_new_tokens: No end-of-sequence token before the answer has this many tokens.
-        temperature: 0 takes the best token each time. A value above 0, ``top_k`` or ``top_p`` switches
-            sampling on, whatever the model folder says.
+        n: How many answers to each prompt. They share what is computed of it, and each has a random stream of its
+            own; with beams, how many of the best are given.
+        temperature: 0 takes the best token each time. A value above 0, or any option that says what may be drawn,
+            switches sampling on, whatever the model folder says.
         top_k: Draw from this many best tokens only; 0 is off.
         top_p: Draw from the fewest best tokens whose probabilities reach this; 1 is off.
+        min_p: Draw from tokens at least this times as likely as the best one; 0 is off.
+        top_a: Draw from tokens of at least this times the squared probability of the best one; 0 is off.
+        typical_p: Draw from the tokens whose surprise is nearest to the expected one; 1 is off.
+        top_n_sigma: Draw from tokens within this many standard deviations of the best logit; 0 is off.
+        xtc_probability: How often the likeliest tokens are left out, but for the last above ``xtc_threshold``.
+        xtc_threshold: Probability from which a token may be left out.
+        mirostat: 1 or 2 keep the surprise of the answer near ``mirostat_tau``; 0 is off.
+        mirostat_tau: Surprise to keep, in bits.
+        mirostat_eta: How fast it is followed.
         repetition_penalty: Above 1 makes tokens that occurred (prompt included) less likely.
+        repetition_window: Only so many of the last tokens count for it; 0 for all.
+        presence_penalty: Taken from tokens of the answer so far, -2 to 2.
+        frequency_penalty: Likewise, for each time they occurred.
+        no_repeat_ngram_size: No run of this many tokens twice; 0 is off.
+        dry_multiplier: Penalty of tokens that would go on repeating a longer run ("don't repeat yourself"); 0 is off.
+        dry_base: By how much it grows with each token of the run.
+        dry_allowed_length: Runs up to this many tokens are free.
+        dry_window: Only so many of the last tokens count for it; 0 for all.
+        dry_breakers: Texts over which no run reaches.
+        bad_words: Texts, or sequences of token ids, that must not occur in the answer.
+        logit_bias: What is added to the logits of tokens, given as ids or as texts of one token.
+        forced_tokens: What the answer begins with: a text, or token ids; a mapping says positions in the answer.
         seed: Makes sampling reproducible: the same answer alone or among others. None: fresh entropy.
         stop: Texts that end the answer; they are not part of it. One text may be given as it is.
+        stop_token_ids: Tokens that end the answer; they are not part of it.
         ignore_eos: End-of-sequence tokens do not end the answer.
+        deadline_s: Seconds after which an answer ends with what it has.
+        logprobs: Also give log probabilities of the answer's tokens, and of this many of the best at each place.
+        logprobs_of: ``raw``: of the model's distribution; ``processed``: of the one that was drawn from.
+        prompt_logprobs: Likewise of the prompt's tokens; always raw.
+        num_beams: Above 1 searches for the likeliest answer with so many beams, and draws nothing.
+        num_beam_groups: Groups of beams that are kept apart by ``diversity_penalty``.
+        diversity_penalty: Taken from tokens that an earlier group chose at the same place.
+        length_penalty: Exponent of the length that a beam's score is divided by; above 0 favours longer answers.
+        early_stopping: With beams: True ends with the first ``num_beams`` answers, False when no better one is
+            likely, "never" when no better one is possible.
+        adapter: Name of a loaded adapter.
+        logits_processors: Change logits before a token is chosen, see `LogitsProcessor` and `BatchLogitsProcessor`.
+        sampler: Chooses the tokens instead of all of the above, see `Sampler`.
     """
 
     max_new_tokens: int | None = None
     min_new_tokens: int = 0
+    n: int = 1
     temperature: float | None = None
     top_k: int | None = None
     top_p: float | None = None
+    min_p: float | None = None
+    top_a: float | None = None
+    typical_p: float | None = None
+    top_n_sigma: float | None = None
+    xtc_probability: float | None = None
+    xtc_threshold: float | None = None
+    mirostat: int | None = None
+    mirostat_tau: float | None = None
+    mirostat_eta: float | None = None
     repetition_penalty: float | None = None
+    repetition_window: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    no_repeat_ngram_size: int | None = None
+    dry_multiplier: float | None = None
+    dry_base: float | None = None
+    dry_allowed_length: int | None = None
+    dry_window: int | None = None
+    dry_breakers: Sequence[str] = ("\n", ":", '"', "*")
+    bad_words: Sequence[str | Sequence[int]] = ()
+    logit_bias: Mapping[int | str, float] | None = None
+    forced_tokens: str | Sequence[int] | Mapping[int, int] = ()
     seed: int | None = None
     stop: Sequence[str] = ()
+    stop_token_ids: Sequence[int] = ()
     ignore_eos: bool = False
+    deadline_s: float | None = None
+    logprobs: int | None = None
+    logprobs_of: Literal["raw", "processed"] = "raw"
+    prompt_logprobs: int | None = None
+    num_beams: int | None = None
+    num_beam_groups: int = 1
+    diversity_penalty: float = 0.0
+    length_penalty: float | None = None
+    early_stopping: bool | Literal["never"] | None = None
+    adapter: str | None = None
+    logits_processors: Sequence[LogitsProcessor | BatchLogitsProcessor] = ()
+    sampler: Sampler | None = None
 
     def __post_init__(self) -> None:
         """Check every value.
@@ -53,28 +163,49 @@ class GenerationOptions:
         Raises:
             OptionError: Naming the option, the value and the range.
         """
-        if isinstance(self.stop, str):
-            object.__setattr__(self, "stop", (self.stop,))
-        _check_stop(self.stop)
-        object.__setattr__(self, "stop", tuple(self.stop))
+        for name in ("stop", "dry_breakers"):
+            object.__setattr__(self, name, _texts(name, getattr(self, name)))
+        object.__setattr__(self, "stop_token_ids", _ids("stop_token_ids", self.stop_token_ids))
+        object.__setattr__(self, "bad_words", _words(self.bad_words))
         check_integer("min_new_tokens", self.min_new_tokens, low=0)
         if self.max_new_tokens is not None:
-            check_integer("max_new_tokens", self.max_new_tokens, low=1)
+            check_integer(
+                "max_new_tokens", self.max_new_tokens, low=0 if self.prompt_logprobs is not None else 1
+            )
             if self.min_new_tokens > self.max_new_tokens:
                 raise OptionError(
                     f"min_new_tokens is {self.min_new_tokens}, more than max_new_tokens {self.max_new_tokens}"
                 )
-        if not isinstance(self.ignore_eos, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise OptionError(f"ignore_eos must be True or False, got {self.ignore_eos!r}")
-        for name, high in (("temperature", math.inf), ("top_p", 1.0)):
-            if getattr(self, name) is not None:
-                check_number(name, getattr(self, name), low=0, high=high)
-        if self.repetition_penalty is not None:
-            check_repetition_penalty(self.repetition_penalty)
-        if self.top_k is not None:
-            check_integer("top_k", self.top_k, low=0)
-        if self.seed is not None:
-            check_integer("seed", self.seed, low=0, high=MAX_SEED)
+        if self.adapter is not None and not (isinstance(self.adapter, str) and self.adapter):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise OptionError(f"adapter must be the name of a loaded adapter, got {self.adapter!r:.60}")
+        SamplingOptions(
+            **self.asked_sampling(), temperature=1.0 if self.temperature is None else self.temperature
+        )
+        EngineRequest([0], **self.asked_of_engine())
+        self._check_beams()
+
+    def asked_sampling(self) -> dict[str, Any]:
+        """What was said for fields of `SamplingOptions`, but for the temperature and what a tokenizer must read."""
+        return {
+            name: value
+            for name in SAMPLING_FIELDS
+            if name != "temperature" and (value := getattr(self, name)) is not None
+        }
+
+    def asked_of_engine(self) -> dict[str, Any]:
+        """What was said for fields of `EngineRequest`, but for prompt, sampling and lengths."""
+        return {
+            "n": self.n,
+            "ignore_eos": self.ignore_eos,
+            "stop_token_ids": self.stop_token_ids,
+            "deadline_s": self.deadline_s,
+            "logprobs": self.logprobs,
+            "logprobs_of": self.logprobs_of,
+            "prompt_logprobs": self.prompt_logprobs,
+            "adapter": self.adapter,
+            "processors": tuple(self.logits_processors),
+            "sampler": self.sampler,
+        }
 
     def with_changes(self, changes: Mapping[str, Any]) -> GenerationOptions:
         """These options with some of them changed.
@@ -89,6 +220,50 @@ class GenerationOptions:
                     f"unknown generation option {name!r}{did_you_mean(name, known)} (known: {', '.join(known)})"
                 )
         return replace(self, **changes)
+
+    def _check_beams(self) -> None:
+        if self.num_beams is not None:
+            check_integer("num_beams", self.num_beams, low=1)
+        if self.num_beams is None or self.num_beams == 1:
+            told = {
+                "num_beam_groups": 1,
+                "diversity_penalty": 0,
+                "length_penalty": None,
+                "early_stopping": None,
+            }
+            for name, default in told.items():
+                if getattr(self, name) != default:
+                    raise OptionError(
+                        f"{name}={getattr(self, name)!r} is about beams; set num_beams above 1 too"
+                    )
+            return
+        drawing = [name for name in _DRAWING if getattr(self, name)]
+        if drawing:
+            raise OptionError(
+                f"{drawing[0]}={getattr(self, drawing[0])!r} was given together with num_beams={self.num_beams}; "
+                "beams take the likeliest answers and draw nothing, leave one of the two out"
+            )
+        self.beams(SearchDefaults())
+
+    def beams(self, search: SearchDefaults) -> BeamOptions | None:
+        """What options and a model folder's defaults say about beams; None: there are none.
+
+        Raises:
+            OptionError: A value is out of range, or two contradict each other.
+        """
+        num_beams = self.num_beams
+        if num_beams is None:
+            num_beams = 1 if any(getattr(self, name) for name in _DRAWING) else search.num_beams
+        if num_beams == 1:
+            return None
+        return BeamOptions(
+            num_beams=num_beams,
+            num_return_sequences=self.n,
+            num_beam_groups=self.num_beam_groups,
+            diversity_penalty=self.diversity_penalty,
+            length_penalty=search.length_penalty if self.length_penalty is None else self.length_penalty,
+            early_stopping=search.early_stopping if self.early_stopping is None else self.early_stopping,
+        )
 
 
 def changed_options(options: object, changes: Mapping[str, Any]) -> GenerationOptions:
@@ -106,43 +281,27 @@ def changed_options(options: object, changes: Mapping[str, Any]) -> GenerationOp
     return options.with_changes(changes)
 
 
-def sampling_for(
-    options: GenerationOptions, search: SearchDefaults, *, prompt_tokens: int
-) -> SamplingOptions:
-    """What options and a model folder's defaults mean together, for a prompt of ``prompt_tokens`` tokens.
-
-    Raises:
-        CapabilityError: The model folder asks for beams.
-        MetadataError: One of its defaults is out of range.
-    """
-    if search.num_beams > 1:
-        raise CapabilityError(
-            f"the model folder asks for num_beams={search.num_beams}; this version has no beam search, "
-            "set search.num_beams to 1 in its genai_config.json"
-        )
-    try:
-        defaults = sampling_from_search(search)
-    except OptionError as cause:
-        raise MetadataError(
-            f"the model folder's defaults for search: {cause}; mend its genai_config.json"
-        ) from cause
-    asked = {
-        name: value
-        for name in ("temperature", "top_k", "top_p", "repetition_penalty", "seed")
-        if (value := getattr(options, name)) is not None
-    }
-    if asked.keys() & {"top_k", "top_p"} and not search.do_sample:
-        asked.setdefault("temperature", search.temperature)
-    return replace(defaults, min_length=_min_length(options, search, prompt_tokens), **asked)
-
-
-def _min_length(options: GenerationOptions, search: SearchDefaults, prompt_tokens: int) -> int:
-    return max(search.min_length, prompt_tokens + options.min_new_tokens if options.min_new_tokens else 0)
-
-
-def _check_stop(stop: object) -> None:
-    if not isinstance(stop, Sequence):
-        raise OptionError(f"stop must be a text or a list of texts, got {stop!r}")
-    for text in stop:
+def _texts(name: str, texts: object) -> tuple[str, ...]:
+    if isinstance(texts, str):
+        texts = (texts,)
+    if not isinstance(texts, Sequence):
+        raise OptionError(f"{name} must be a text or a list of texts, got {texts!r}")
+    for text in cast("Sequence[object]", texts):
         if not isinstance(text, str) or not text:
-            raise OptionError(f"stop must hold texts that are not empty, got {text!r}")
+            raise OptionError(f"{name} must hold texts that are not empty, got {text!r}")
+    return tuple(cast("Sequence[str]", texts))
+
+
+def _ids(name: str, ids: object) -> tuple[int, ...]:
+    if isinstance(ids, str) or not isinstance(ids, Sequence):
+        raise OptionError(f"{name} must be a list of token ids, got {ids!r:.60}")
+    return tuple(check_integer(name, token, low=0) for token in cast("Sequence[object]", ids))
+
+
+def _words(words: object) -> tuple[str | tuple[int, ...], ...]:
+    if isinstance(words, str) or not isinstance(words, Sequence):
+        raise OptionError(f"bad_words must be a list of texts or of lists of token ids, got {words!r:.60}")
+    return tuple(
+        word if isinstance(word, str) and word else _ids("bad_words", word)
+        for word in cast("Sequence[object]", words)
+    )

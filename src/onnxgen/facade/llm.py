@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 from onnxgen.backends.base import Backend
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.stats import EngineStats
+from onnxgen.errors import OptionError
 from onnxgen.facade.answer import Clock
-from onnxgen.facade.answering import answer_prompts
 from onnxgen.facade.generation_options import GenerationOptions, changed_options
 from onnxgen.facade.model import Model
 from onnxgen.facade.model_text import Messages, texts_of
-from onnxgen.facade.results import Chunk, Completion
+from onnxgen.facade.prompt_options import PromptOptions, changed_chat_options
+from onnxgen.facade.question import Question
+from onnxgen.facade.results import Chunk, Completion, Score
+from onnxgen.facade.scoring import perplexity_of, perplexity_questions, score_of, score_question
 from onnxgen.facade.session import ChatSession
 from onnxgen.facade.text_model import TextModel
 from onnxgen.foundations.progress import SILENT, Progress, shown_by
@@ -26,7 +29,7 @@ from onnxgen.metadata.model_spec import ModelSpec
 if TYPE_CHECKING:
     from onnxgen.preprocess.tokenizer import Tokenizer
 
-__all__ = ["LLM", "Chunk", "Completion", "GenerationOptions"]
+__all__ = ["LLM", "Chunk", "Completion", "GenerationOptions", "PromptOptions", "Score"]
 
 
 class LLM:
@@ -90,40 +93,20 @@ class LLM:
         return self._text_model.text.has_chat_template
 
     @overload
+    def generate(
+        self, prompts: str | Sequence[str], *, stream: Literal[True], **options: Any
+    ) -> Iterator[Chunk]: ...
+    @overload
     def generate(  # pyright: ignore[reportOverlappingOverload] - a str is a Sequence[str], and comes first
-        self,
-        prompts: str,
-        *,
-        options: GenerationOptions | None = None,
-        stream: Literal[False] = False,
-        **overrides: Any,
+        self, prompts: str, *, n: Literal[1] = 1, stream: Literal[False] = False, **options: Any
     ) -> Completion: ...
     @overload
     def generate(
-        self,
-        prompts: Sequence[str],
-        *,
-        options: GenerationOptions | None = None,
-        stream: Literal[False] = False,
-        **overrides: Any,
+        self, prompts: str | Sequence[str], *, stream: Literal[False] = False, **options: Any
     ) -> list[Completion]: ...
     @overload
     def generate(
-        self,
-        prompts: str | Sequence[str],
-        *,
-        options: GenerationOptions | None = None,
-        stream: Literal[True],
-        **overrides: Any,
-    ) -> Iterator[Chunk]: ...
-    @overload
-    def generate(
-        self,
-        prompts: str | Sequence[str],
-        *,
-        options: GenerationOptions | None = None,
-        stream: bool = False,
-        **overrides: Any,
+        self, prompts: str | Sequence[str], *, stream: bool = False, **options: Any
     ) -> Completion | list[Completion] | Iterator[Chunk]: ...
     def generate(
         self,
@@ -142,93 +125,183 @@ class LLM:
             overrides: Single fields of `GenerationOptions`.
 
         Returns:
-            A completion for one text, a list in the same order for several, or pieces.
+            A completion for one answer to one text; otherwise a list, in which answer ``j`` to text ``i`` has the place
+            ``i * n + j``; or pieces.
 
         Raises:
             OptionError: An option is unknown or out of range, or a prompt is empty.
             ContextLengthError: A prompt does not fit the context.
         """
         settings = changed_options(options, overrides)
-        texts = texts_of(prompts)
-        encode = self._text_model.text.encode_text
-        chunks = answer_prompts(self._text_model, [encode(text) for text in texts], settings)
-        if stream:
-            return chunks
-        completions = _collect(chunks, len(texts))
-        return completions[0] if isinstance(prompts, str) else completions
+        text = self._text_model.text
+        questions = [text.text_question(prompt, settings) for prompt in texts_of(prompts)]
+        return self._answer(questions, stream=stream, single=isinstance(prompts, str))
 
     @overload
+    def chat(self, messages: Messages, *, stream: Literal[True], **options: Any) -> Iterator[Chunk]: ...
+    @overload
     def chat(
-        self,
-        messages: Messages,
-        *,
-        tools: Messages | None = None,
-        options: GenerationOptions | None = None,
-        stream: Literal[False] = False,
-        template_variables: Mapping[str, Any] | None = None,
-        **overrides: Any,
+        self, messages: Messages, *, n: Literal[1] = 1, stream: Literal[False] = False, **options: Any
     ) -> Completion: ...
     @overload
     def chat(
-        self,
-        messages: Messages,
-        *,
-        tools: Messages | None = None,
-        options: GenerationOptions | None = None,
-        stream: Literal[True],
-        template_variables: Mapping[str, Any] | None = None,
-        **overrides: Any,
-    ) -> Iterator[Chunk]: ...
+        self, messages: Messages, *, n: int, stream: Literal[False] = False, **options: Any
+    ) -> list[Completion]: ...
     @overload
     def chat(
-        self,
-        messages: Messages,
-        *,
-        tools: Messages | None = None,
-        options: GenerationOptions | None = None,
-        stream: bool = False,
-        template_variables: Mapping[str, Any] | None = None,
-        **overrides: Any,
-    ) -> Completion | Iterator[Chunk]: ...
+        self, messages: Messages, *, stream: bool = False, **options: Any
+    ) -> Completion | list[Completion] | Iterator[Chunk]: ...
     def chat(
         self,
         messages: Messages,
         *,
         tools: Messages | None = None,
         options: GenerationOptions | None = None,
+        prompt_options: PromptOptions | None = None,
         stream: bool = False,
-        template_variables: Mapping[str, Any] | None = None,
         **overrides: Any,
-    ) -> Completion | Iterator[Chunk]:
+    ) -> Completion | list[Completion] | Iterator[Chunk]:
         """Answer a conversation.
 
         Args:
             messages: Mappings with ``role`` and ``content``, as chat templates take them.
             tools: Tool definitions for the template.
             options: How to answer.
+            prompt_options: How the conversation becomes a prompt.
             stream: Give pieces as they come instead of a completion.
-            template_variables: Further variables of the template, such as ``enable_thinking``.
-            overrides: Single fields of `GenerationOptions`.
+            overrides: Single fields of `GenerationOptions` and `PromptOptions`, such as ``template_variables``.
+
+        Returns:
+            A completion; with ``n`` above 1 a list of them; or pieces.
 
         Raises:
             ChatTemplateError: The model has no chat template, or it refuses the messages.
             OptionError: An option is unknown or out of range.
             ContextLengthError: The conversation does not fit the context.
         """
-        settings = changed_options(options, overrides)
-        prompt = self._text_model.text.encode_chat(
-            messages, tools=tools, template_variables=template_variables
-        )
-        chunks = answer_prompts(self._text_model, [prompt], settings)
-        return chunks if stream else _collect(chunks, 1)[0]
+        settings, prompt_settings = changed_chat_options(options, prompt_options, overrides)
+        question = self._text_model.text.chat_question(messages, settings, prompt_settings, tools=tools)
+        return self._answer([question], stream=stream, single=True)
 
-    def session(self, *, system: str | None = None) -> ChatSession:
+    @overload
+    def infill(
+        self, prefix: str, suffix: str, *, stream: Literal[True], **options: Any
+    ) -> Iterator[Chunk]: ...
+    @overload
+    def infill(
+        self, prefix: str, suffix: str, *, n: Literal[1] = 1, stream: Literal[False] = False, **options: Any
+    ) -> Completion: ...
+    @overload
+    def infill(
+        self, prefix: str, suffix: str, *, stream: bool = False, **options: Any
+    ) -> Completion | list[Completion] | Iterator[Chunk]: ...
+    def infill(
+        self,
+        prefix: str,
+        suffix: str,
+        *,
+        file: str | None = None,
+        repository: str | None = None,
+        context: Mapping[str, str] | None = None,
+        options: GenerationOptions | None = None,
+        stream: bool = False,
+        **overrides: Any,
+    ) -> Completion | list[Completion] | Iterator[Chunk]:
+        """Fill the gap between two texts, with a model that was trained for it.
+
+        Args:
+            prefix: What stands before the gap.
+            suffix: What stands after it.
+            file: Name of the file that has the gap, for models that were shown names of files.
+            repository: Name of its repository, for models that were shown it.
+            context: Other files of the repository, text by name, for models that were shown several.
+            options: How to answer.
+            stream: Give pieces as they come instead of a completion.
+            overrides: Single fields of `GenerationOptions`.
+
+        Returns:
+            As `chat`; the texts are what belongs into the gap.
+
+        Raises:
+            CapabilityError: The model has no tokens for gaps, or was not shown files.
+            OptionError: An option is unknown or out of range.
+            ContextLengthError: Both texts do not fit the context.
+        """
+        settings = changed_options(options, overrides)
+        question = self._text_model.text.infill_question(
+            prefix, suffix, settings, file=file, repository=repository, context=context
+        )
+        return self._answer([question], stream=stream, single=True)
+
+    @overload
+    def score(self, texts: str, *, context: str | None = None, top_logprobs: int = 0) -> Score: ...  # pyright: ignore[reportOverlappingOverload] - a str is a Sequence[str], and comes first
+    @overload
+    def score(
+        self, texts: Sequence[str], *, context: str | Sequence[str] | None = None, top_logprobs: int = 0
+    ) -> list[Score]: ...
+    def score(
+        self,
+        texts: str | Sequence[str],
+        *,
+        context: str | Sequence[str] | None = None,
+        top_logprobs: int = 0,
+    ) -> Score | list[Score]:
+        """Say how probable texts are.
+
+        Args:
+            texts: One text or several, which are judged together.
+            context: What stands before each text, or before all of them, and is not judged itself. None: nothing, and
+                the first token of a text is not judged unless the tokenizer puts one before it.
+            top_logprobs: So many of the most probable tokens at each place, too.
+
+        Returns:
+            A score for one text, a list in the same order for several.
+
+        Raises:
+            OptionError: A text has no token to judge, or there are not as many contexts as texts.
+            ContextLengthError: A text and its context do not fit the model's context; `perplexity` takes longer ones.
+        """
+        several = texts_of(texts)
+        contexts = (
+            [context] * len(several) if context is None or isinstance(context, str) else texts_of(context)
+        )
+        if len(contexts) != len(several):
+            raise OptionError(f"{len(contexts)} contexts were given for {len(several)} texts")
+        text = self._text_model.text
+        scores = self._scores(
+            [
+                score_question(text, judged, context=before, top_logprobs=top_logprobs)
+                for judged, before in zip(several, contexts, strict=True)
+            ]
+        )
+        return scores[0] if isinstance(texts, str) else scores
+
+    def perplexity(self, text: str, *, window: int | None = None, stride: int | None = None) -> float:
+        """Perplexity of a text of any length; each token is judged once.
+
+        Args:
+            text: The text.
+            window: Tokens that are looked at together; None is the whole context.
+            stride: Tokens that are judged in each window but the first, the others are their context; None is half of
+                the window.
+
+        Raises:
+            OptionError: The window or the stride is out of range, or there is nothing to judge.
+        """
+        model = self._text_model.text
+        questions = perplexity_questions(model, model.encode_text(text), window=window, stride=stride)
+        return perplexity_of(self._scores(questions))
+
+    def session(
+        self, *, system: str | None = None, prompt_options: PromptOptions | None = None
+    ) -> ChatSession:
         """A conversation that keeps what it has computed between turns.
 
         Args:
             system: Instructions in front of the conversation.
+            prompt_options: How the conversation becomes a prompt.
         """
-        return ChatSession(self._text_model, system=system)
+        return ChatSession(self._text_model, system=system, prompt_options=prompt_options)
 
     def stats(self) -> EngineStats | None:
         """What the engine has done for all requests together; None before the first."""
@@ -246,7 +319,19 @@ class LLM:
     ) -> None:
         self.close()
 
+    def _answer(
+        self, questions: Sequence[Question], *, stream: bool, single: bool
+    ) -> Completion | list[Completion] | Iterator[Chunk]:
+        chunks = self._text_model.answer(questions)
+        if stream:
+            return chunks
+        completions = _collect(chunks)
+        return completions[0] if single and len(completions) == 1 else completions
 
-def _collect(chunks: Iterator[Chunk], count: int) -> list[Completion]:
+    def _scores(self, questions: Sequence[Question]) -> list[Score]:
+        return [score_of(done) for done in _collect(self._text_model.answer(questions))]
+
+
+def _collect(chunks: Iterator[Chunk]) -> list[Completion]:
     found = {chunk.index: chunk.completion for chunk in chunks if chunk.completion is not None}
-    return [found[i] for i in range(count)]
+    return [found[i] for i in sorted(found)]

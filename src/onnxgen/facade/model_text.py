@@ -1,9 +1,10 @@
-"""`ModelText`: the text side of a model folder, without the model: prompts into requests, tokens into answers."""
+"""`ModelText`: the text side of a model folder, without the model: prompts into questions, tokens into answers."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,11 +12,15 @@ from onnxgen.engine.request import EngineRequest, longest
 from onnxgen.errors import ChatTemplateError, OptionError
 from onnxgen.facade.answer import Answer, Clock
 from onnxgen.facade.config import Config
-from onnxgen.facade.generation_options import GenerationOptions, sampling_for
+from onnxgen.facade.generation_options import GenerationOptions
+from onnxgen.facade.prompt_options import PromptOptions
+from onnxgen.facade.question import Question, Reasoning
+from onnxgen.facade.sampling_of import sampling_for
 from onnxgen.facade.stops import StopMatcher
 
 if TYPE_CHECKING:
     from onnxgen.preprocess.chat_template import ChatTemplate
+    from onnxgen.preprocess.reasoning_markers import ReasoningMarkers
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -31,6 +36,7 @@ class ModelText:
         config: The folder.
         spec: What it means.
         tokenizer: Text to token ids and back.
+        unused_ids: Rows of the model's logits that are no token.
         clock: As given.
         load_s: What answers say loading the model took, in seconds.
 
@@ -44,6 +50,7 @@ class ModelText:
         self.config = Config(folder)
         self.spec = self.config.spec
         self.tokenizer = Tokenizer.from_folder(self.spec.tokenizer_dir, model_vocab_size=self.spec.vocab_size)
+        self.unused_ids = self.tokenizer.unused_ids(self.spec.vocab_size)
         self.clock = clock
         self.load_s = 0.0
         self._template: ChatTemplate | None = None
@@ -61,25 +68,65 @@ class ModelText:
             raise OptionError(f"prompt {text!r} has no tokens, and this model has none to begin with")
         return ids
 
-    def encode_chat(
+    def text_question(self, text: str, options: GenerationOptions) -> Question:
+        """A text to continue as it is.
+
+        Raises:
+            OptionError: There is nothing to begin with, or an option does not fit the model.
+            ContextLengthError: It does not fit the context, or not with ``max_new_tokens``.
+        """
+        return Question(self.request(self.encode_text(text), options), options)
+
+    def chat_question(
         self,
         messages: Messages,
+        options: GenerationOptions,
+        prompt_options: PromptOptions,
         *,
         tools: Messages | None = None,
-        template_variables: Mapping[str, Any] | None = None,
-    ) -> list[int]:
-        """Token ids of a conversation, up to where the assistant's answer begins.
+    ) -> Question:
+        """A conversation to answer.
 
         Raises:
             ChatTemplateError: The model has no chat template, or it refuses the messages.
+            OptionError: An option does not fit the model.
+            ContextLengthError: It does not fit the context, or not with ``max_new_tokens``.
         """
-        text = self._chat_template().render(
+        from onnxgen.preprocess.reasoning_markers import prompt_state
+
+        prompt = self._chat_template().prompt(
+            self.tokenizer,
             messages,
             tools=list(tools) if tools else None,
-            add_generation_prompt=True,
-            **_variables(template_variables),
+            **_template_arguments(prompt_options),
         )
-        return self.tokenizer.encode(text)
+        markers = self._reasoning_markers if prompt_options.split_reasoning else None
+        reasoning = None if markers is None else Reasoning(markers, prompt_state(markers, prompt.shadowed))
+        return Question(self.request(prompt.token_ids, options), options, reasoning)
+
+    def infill_question(
+        self,
+        prefix: str,
+        suffix: str,
+        options: GenerationOptions,
+        *,
+        file: str | None = None,
+        repository: str | None = None,
+        context: Mapping[str, str] | None = None,
+    ) -> Question:
+        """A gap to fill.
+
+        Raises:
+            CapabilityError: The model was not made for it, or not for names of files.
+            OptionError: An option does not fit the model.
+            ContextLengthError: It does not fit the context, or not with ``max_new_tokens``.
+        """
+        from onnxgen.preprocess.fim import fim_prompt
+
+        prompt = fim_prompt(self.tokenizer, prefix, suffix, file=file, repository=repository, context=context)
+        stop_ids = (*options.stop_token_ids, *prompt.stop_ids)
+        options = options.with_changes({"stop_token_ids": stop_ids})
+        return Question(self.request(prompt.token_ids, options), options)
 
     @property
     def has_chat_template(self) -> bool:
@@ -94,30 +141,46 @@ class ModelText:
         """A prompt, and how it is answered.
 
         Raises:
+            OptionError: An option does not fit the model.
             ContextLengthError: The prompt does not fit the context, or not with ``max_new_tokens``.
         """
+        sampling = sampling_for(
+            options, self.spec.search, prompt_tokens=len(prompt), tokenizer=self.tokenizer
+        )
         request = EngineRequest(
             prompt,
-            sampling=sampling_for(options, self.spec.search, prompt_tokens=len(prompt)),
+            sampling=sampling,
             max_new_tokens=options.max_new_tokens,
-            ignore_eos=options.ignore_eos,
+            **options.asked_of_engine(),
         )
         longest(request, context_length=self.spec.context_length)
         return request
 
-    def start_answer(self, request: EngineRequest, options: GenerationOptions, *, index: int = 0) -> Answer:
-        """An answer that is asked for now."""
+    def start_answers(self, question: Question, *, first: int = 0) -> list[Answer]:
+        """The answers to a question that is asked now, of which the first has index ``first``."""
         from onnxgen.preprocess.detokenizer import IncrementalDetokenizer
 
-        return Answer(
-            detokenizer=IncrementalDetokenizer(self.tokenizer),
-            stops=StopMatcher(options.stop),
-            index=index,
-            prompt_tokens=len(request.prompt),
-            load_s=self.load_s,
-            clock=self.clock,
-            started=self.clock(),
-        )
+        started, reasoning = self.clock(), question.reasoning
+        shown_ids = frozenset[int]() if reasoning is None else reasoning.markers.shown_ids
+        return [
+            Answer(
+                question,
+                tokenizer=self.tokenizer,
+                detokenizer=IncrementalDetokenizer(self.tokenizer, shown_ids=shown_ids),
+                stops=StopMatcher(question.options.stop),
+                index=first + i,
+                load_s=self.load_s,
+                clock=self.clock,
+                started=started,
+            )
+            for i in range(question.request.n)
+        ]
+
+    @cached_property
+    def _reasoning_markers(self) -> ReasoningMarkers | None:
+        from onnxgen.preprocess.reasoning_markers import find_reasoning_markers
+
+        return find_reasoning_markers(self._chat_template().text, self.tokenizer)
 
     def _chat_template(self) -> ChatTemplate:
         from onnxgen.preprocess.chat_template import ChatTemplate
@@ -146,13 +209,13 @@ def texts_of(prompts: object) -> list[str]:
     return cast("list[str]", texts)
 
 
-def _variables(given: object) -> dict[str, Any]:
-    """Variables for a template, by name; what `ChatTemplate.render` takes for itself is none."""
-    variables = {} if given is None else given
-    if not isinstance(variables, Mapping):
-        raise OptionError(f"template_variables must be a mapping of names to values, got {given!r:.60}")
-    variables = {str(name): value for name, value in cast("Mapping[object, Any]", variables).items()}
-    clash = {"messages", "tools", "add_generation_prompt", "clock"} & variables.keys()
-    if clash:
-        raise OptionError(f"{min(clash)!r} is not a template variable that can be set")
-    return variables
+def _template_arguments(options: PromptOptions) -> dict[str, Any]:
+    now = options.now
+    return {
+        **options.template_variables,
+        "continue_final_message": options.continue_final_message,
+        "fold_system": options.fold_system,
+        "allow_special_tokens": options.allow_special_tokens,
+        "template": options.template,
+        "clock": None if now is None else (lambda: now),
+    }

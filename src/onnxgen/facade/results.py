@@ -1,7 +1,8 @@
-"""What `LLM` gives back: `Chunk` while it streams, `Completion` at the end."""
+"""What `LLM` gives back: `Chunk` while it streams, `Completion` at the end, `Score` for a text that is only judged."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from onnxgen.engine.events import FinishReason
@@ -40,15 +41,61 @@ class Timings:
 
 
 @dataclass(frozen=True, slots=True)
+class TopToken:
+    """One of the most probable tokens at a place.
+
+    Attributes:
+        token_id: The token.
+        token: Its text; bytes that are no whole character are U+FFFD.
+        bytes: Its exact bytes.
+        logprob: Natural logarithm of its probability.
+    """
+
+    token_id: int
+    token: str
+    bytes: bytes
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A token and how probable it was where it stands.
+
+    Attributes:
+        token_id: The token.
+        token: Its text; bytes that are no whole character are U+FFFD.
+        bytes: Its exact bytes. Those of an answer's tokens, one after the other, are the answer's.
+        logprob: Natural logarithm of its probability.
+        rank: 1 for the most probable token.
+        top: The most probable tokens, best first.
+        text_offset: Where its text begins, in characters of the text that all tokens make.
+    """
+
+    token_id: int
+    token: str
+    bytes: bytes
+    logprob: float
+    rank: int
+    top: tuple[TopToken, ...]
+    text_offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Completion:
     """One answer.
 
     Attributes:
-        text: The answer, without the stop text that ended it.
+        text: The answer, without the stop text that ended it, and without its reasoning.
         token_ids: The tokens that were generated, without the end-of-sequence token.
-        finish_reason: ``eos`` (end-of-sequence token), ``stop`` (stop text or stop token), ``length``, ``deadline`` or ``cancelled``.
+        finish_reason: ``eos`` (end-of-sequence token), ``stop`` (stop text or stop token), ``length``, ``deadline``
+            or ``cancelled``.
         usage: Token counts.
         timings: Durations.
+        reasoning: What the model thought before it answered, where its chat template marks that; else empty.
+        stop: The stop text, or the id of the stop token, that ended the answer.
+        logprobs: Of each of ``token_ids``, if they were asked for.
+        prompt_logprobs: Of each token of the prompt, if they were asked for; None for the first.
+        score: With beams: the answer's log probability divided by its length to the power of ``length_penalty``.
     """
 
     text: str
@@ -56,6 +103,11 @@ class Completion:
     finish_reason: FinishReason
     usage: Usage
     timings: Timings
+    reasoning: str = ""
+    stop: str | int | None = None
+    logprobs: tuple[TokenLogprob, ...] | None = None
+    prompt_logprobs: tuple[TokenLogprob | None, ...] | None = None
+    score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +117,11 @@ class Chunk:
     Attributes:
         text: New text, which may be empty.
         token_ids: The tokens generated since the last piece.
-        index: Which prompt is answered.
+        index: Which answer this belongs to: answer ``j`` to prompt ``i`` has index ``i * n + j``.
         finish_reason: Set in an answer's last piece only.
         completion: The whole answer, in its last piece only.
+        reasoning: New reasoning.
+        logprobs: Of ``token_ids``, if they were asked for.
     """
 
     text: str
@@ -75,3 +129,31 @@ class Chunk:
     index: int = 0
     finish_reason: FinishReason | None = None
     completion: Completion | None = None
+    reasoning: str = ""
+    logprobs: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How probable a text is to a model.
+
+    Attributes:
+        tokens: Its tokens, each after those before it. Without context the first one is not judged, and not here.
+    """
+
+    tokens: tuple[TokenLogprob, ...]
+
+    @property
+    def logprob(self) -> float:
+        """Natural logarithm of the text's probability."""
+        return math.fsum(token.logprob for token in self.tokens)
+
+    @property
+    def perplexity(self) -> float:
+        """``exp`` of the mean negative log probability of a token."""
+        return math.exp(-self.logprob / len(self.tokens)) if self.tokens else math.nan
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether each token is the one that greedy decoding chooses."""
+        return all(token.rank == 1 for token in self.tokens)

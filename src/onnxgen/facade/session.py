@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.sampling.options import check_integer
 from onnxgen.errors import OptionError, StateError
 from onnxgen.facade.answer import Answer
-from onnxgen.facade.answering import answer_requests
+from onnxgen.facade.answering import answer_questions, start_answers
 from onnxgen.facade.generation_options import GenerationOptions, changed_options
+from onnxgen.facade.prompt_options import PromptOptions
+from onnxgen.facade.question import Question
 from onnxgen.facade.results import Chunk
 from onnxgen.facade.text_model import TextModel
 
@@ -25,10 +28,15 @@ class ChatSession:
     Args:
         model: The model; it must stay open.
         system: Instructions in front of the conversation.
+        prompt_options: How the conversation becomes a prompt. Without a time of its own, the one at which the session
+            began is kept, so that a template that writes it does not begin anew.
     """
 
-    def __init__(self, model: TextModel, *, system: str | None = None) -> None:
+    def __init__(
+        self, model: TextModel, *, system: str | None = None, prompt_options: PromptOptions | None = None
+    ) -> None:
         self._model = model
+        self._prompt_options = _with_time(prompt_options or PromptOptions())
         self._system = _text_or_none(system)
         self._turns: list[dict[str, str]] = []
         self._running: Generator[Chunk] | None = None
@@ -62,10 +70,13 @@ class ChatSession:
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may have no checker
             raise OptionError(f"a message must be a text, got {text!r:.60}")
         settings = changed_options(options, {})
-        question = {"role": "user", "content": text}
-        request = self._model.text.request(self._model.text.encode_chat([*self.messages, question]), settings)
-        answer = self._model.text.start_answer(request, settings)
-        self._running = self._answer(question, request, answer)
+        if settings.n != 1:
+            raise OptionError(
+                f"a conversation goes on with one answer, got n={settings.n}; fork the session instead"
+            )
+        message = {"role": "user", "content": text}
+        question = self._model.text.chat_question([*self.messages, message], settings, self._prompt_options)
+        self._running = self._answer(message, question)
         return self._running
 
     def reset(self) -> None:
@@ -89,7 +100,7 @@ class ChatSession:
 
         A question that is being answered is not part of it.
         """
-        other = ChatSession(self._model, system=self._system)
+        other = ChatSession(self._model, system=self._system, prompt_options=self._prompt_options)
         other._turns = [dict(turn) for turn in self._turns]
         return other
 
@@ -112,21 +123,25 @@ class ChatSession:
     ) -> None:
         self.close()
 
-    def _answer(self, question: dict[str, str], request: EngineRequest, answer: Answer) -> Generator[Chunk]:
+    def _answer(self, message: dict[str, str], question: Question) -> Generator[Chunk]:
+        [answer] = start_answers(self._model.text, [question])
         try:
-            for chunk in answer_requests(self._model.engine, [request], [answer]):
+            for chunk in answer_questions(self._model.engine, [question], [answer]):
                 if chunk.finish_reason is not None:
-                    self._remember(question, answer, keep_empty=True)
+                    self._remember(message, answer, keep_empty=True)
                 yield chunk
         except (GeneratorExit, KeyboardInterrupt):
-            self._remember(question, answer, keep_empty=False)
+            self._remember(message, answer, keep_empty=False)
             raise
 
-    def _remember(self, question: dict[str, str], answer: Answer, *, keep_empty: bool) -> None:
-        if self._turns and self._turns[-2] is question:
+    def _remember(self, message: dict[str, str], answer: Answer, *, keep_empty: bool) -> None:
+        if self._turns and self._turns[-2] is message:
             return  # closed after its last piece
         if answer.text or keep_empty:
-            self._turns += [question, {"role": "assistant", "content": answer.text}]
+            said = {"role": "assistant", "content": answer.text}
+            if answer.reasoning:
+                said["reasoning_content"] = answer.reasoning
+            self._turns += [message, said]
 
     def _stop_running(self) -> None:
         running, self._running = self._running, None
@@ -139,6 +154,10 @@ class ChatSession:
             raise StateError(
                 "this session is answering in another thread; give every thread a session"
             ) from cause
+
+
+def _with_time(options: PromptOptions) -> PromptOptions:
+    return options if options.now is not None else replace(options, now=datetime.datetime.now())
 
 
 def _text_or_none(system: object) -> str | None:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from onnxgen.backends.base import Backend
+from onnxgen.engine.beams.answers import BeamModel
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.core import EngineCore
 from onnxgen.engine.of_model import engine_of
 from onnxgen.engine.shared import SharedEngine
 from onnxgen.facade.answer import Clock
+from onnxgen.facade.answering import answer_questions, start_answers
+from onnxgen.facade.beam_answering import answer_with_beams, check_beam_question
 from onnxgen.facade.model import Model
 from onnxgen.facade.model_text import ModelText
+from onnxgen.facade.question import Question
+from onnxgen.facade.results import Chunk
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.scheduler.config import SchedulerConfig
 
@@ -55,6 +61,34 @@ class TextModel:
     def make_engine(self, config: EngineConfig) -> EngineCore:
         """An engine on the model's backend; the caller closes it."""
         return engine_of(self.text.spec, self.model.backend, config)
+
+    def answer(self, questions: Sequence[Question]) -> Iterator[Chunk]:
+        """The pieces of all answers as they come; the work happens while they are taken.
+
+        Args:
+            questions: What is asked, all with the same options.
+
+        Raises:
+            OptionError: The options ask for beams, and for something that beams cannot do.
+        """
+        answers = start_answers(self.text, questions)
+        beams = questions[0].options.beams(self.text.spec.search) if questions else None
+        if beams is None:
+            return answer_questions(self.engine, questions, answers)
+        for question in questions:
+            check_beam_question(question)
+        return answer_with_beams(self._beam_model(), questions, answers, beams, clock=self.text.clock)
+
+    def _beam_model(self) -> BeamModel:
+        spec, unused = self.text.spec, self.text.unused_ids
+        return BeamModel(
+            self.model.backend,
+            eos_ids=spec.tokens.eos,
+            num_tokens=unused.num_tokens,
+            unused_ids=unused.holes,
+            chunk_tokens=self.model.runtime.prefill_chunk_tokens,
+            rope_switch_length=spec.decoder.rope_switch_length,
+        )
 
     def close(self) -> None:
         """Release engine and model. Calling it twice is harmless."""

@@ -18,6 +18,7 @@ def test_json_has_exactly_the_promised_keys(onnxgen, llm):
         "text": "HÉLLO WÖRLD",
         "token_ids": [100, 101],
         "finish_reason": "stop",
+        "stop": None,
         "usage": {"prompt_tokens": 11, "completion_tokens": 2},
         "timings": {"load_s": 0.25, "ttft_s": 0.5, "prefill_tok_s": 42.0, "decode_tok_s": None},
     }

@@ -1,10 +1,15 @@
 import math
+from dataclasses import fields
 
 import pytest
 
-from onnxgen.errors import CapabilityError, OptionError
-from onnxgen.facade.generation_options import GenerationOptions, sampling_for
+from onnxgen.engine.sampling.options import SamplingOptions
+from onnxgen.errors import OptionError
+from onnxgen.facade.generation_options import GenerationOptions
+from onnxgen.facade.sampling_of import sampling_for
 from onnxgen.metadata.model_spec import SearchDefaults
+from onnxgen.preprocess.tokenizer import Tokenizer
+from tiny_tokenizer import write_tokenizer
 
 
 @pytest.mark.parametrize(
@@ -28,6 +33,38 @@ from onnxgen.metadata.model_spec import SearchDefaults
         ("stop", [""]),
         ("stop", ["a", 1]),
         ("stop", ""),
+        ("n", 0),
+        ("n", True),
+        ("n", 129),
+        ("min_p", 1.5),
+        ("min_p", -0.1),
+        ("top_a", math.inf),
+        ("typical_p", 2),
+        ("top_n_sigma", -1),
+        ("xtc_probability", 1.01),
+        ("mirostat", 3),
+        ("presence_penalty", 2.5),
+        ("frequency_penalty", "1"),
+        ("no_repeat_ngram_size", -1),
+        ("repetition_window", -1),
+        ("dry_multiplier", -1),
+        ("dry_base", 0.5),
+        ("dry_allowed_length", 0),
+        ("dry_breakers", [""]),
+        ("bad_words", "word"),
+        ("bad_words", [5]),
+        ("bad_words", [[-1]]),
+        ("stop_token_ids", [-1]),
+        ("stop_token_ids", "5"),
+        ("stop_token_ids", [True]),
+        ("deadline_s", -1),
+        ("logprobs", -1),
+        ("logprobs", 101),
+        ("logprobs", True),
+        ("logprobs_of", "cooked"),
+        ("prompt_logprobs", 1_000_000),
+        ("num_beams", 0),
+        ("adapter", ""),
     ],
 )
 def test_values_out_of_range_are_refused_by_name(name, value):
@@ -89,6 +126,77 @@ def test_top_p_zero_of_a_folder_with_top_k_is_off_but_a_users_zero_is_not():
     assert sampling_for(GenerationOptions(top_p=0.0), search, prompt_tokens=1).greedy
 
 
-def test_beams_of_a_folder_are_refused_by_name():
-    with pytest.raises(CapabilityError, match="num_beams=4"):
-        sampling_for(GenerationOptions(), SearchDefaults(num_beams=4), prompt_tokens=1)
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tokenizer")
+    write_tokenizer(folder)
+    return Tokenizer.from_folder(folder)
+
+
+def read(tokenizer, **options):
+    return sampling_for(GenerationOptions(**options), SearchDefaults(), prompt_tokens=1, tokenizer=tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("min_p", 0.1), ("typical_p", 0.9), ("mirostat", 2), ("top_a", 0.2)]
+)
+def test_options_about_drawing_switch_sampling_on(name, value):
+    sampling = sampling_for(
+        GenerationOptions(**{name: value}), SearchDefaults(temperature=0.6), prompt_tokens=1
+    )
+    assert (sampling.temperature, getattr(sampling, name)) == (0.6, value)
+    assert sampling_for(GenerationOptions(presence_penalty=1.0), SearchDefaults(), prompt_tokens=1).greedy
+
+
+def test_every_option_of_sampling_can_be_given():
+    named = {f.name for f in fields(SamplingOptions)} - {"min_length", "stream"}
+    assert named <= {f.name for f in fields(GenerationOptions)}
+
+
+def test_bad_words_are_banned_at_the_beginning_of_a_line_and_within_one(tokenizer):
+    words = read(tokenizer, bad_words=["other", [5, 6]]).bad_words
+    assert words == (tuple(tokenizer.encode("other")), tuple(tokenizer.encode(" other")), (5, 6))
+
+
+def test_biases_name_tokens_by_id_or_text(tokenizer):
+    [comma] = tokenizer.encode(",")
+    assert dict(read(tokenizer, logit_bias={7: 1.5, ",": -2}).logit_bias) == {7: 1.5, comma: -2.0}
+    with pytest.raises(OptionError, match=r"logit_bias names 'a longer text', which is \d+ tokens"):
+        read(tokenizer, logit_bias={"a longer text": 1})
+    with pytest.raises(OptionError, match="logit_bias was given as text, and there is no tokenizer"):
+        read(None, logit_bias={",": 1})
+
+
+def test_forced_tokens_are_a_text_or_ids(tokenizer):
+    ids = tokenizer.encode("the other")
+    by_text, by_ids = read(tokenizer, forced_tokens="the other"), read(tokenizer, forced_tokens=ids)
+    assert by_text.forced_tokens == by_ids.forced_tokens == tuple(enumerate(ids))
+
+
+def test_breakers_are_all_tokens_that_hold_one(tokenizer):
+    found = read(tokenizer, dry_multiplier=0.8, dry_breakers=["\n", "t"]).dry_breakers
+    table = tokenizer.token_bytes_table()
+    assert [i for i, text in enumerate(table) if b"\n" in text or b"t" in text] == list(found)
+    assert read(tokenizer, dry_breakers=["\n"]).dry_breakers == ()
+
+
+def test_beams_and_drawing_contradict_each_other():
+    with pytest.raises(OptionError, match="temperature=0.7 was given together with num_beams=3"):
+        GenerationOptions(num_beams=3, temperature=0.7)
+    with pytest.raises(OptionError, match="length_penalty=2.0 is about beams"):
+        GenerationOptions(length_penalty=2.0)
+    beams = GenerationOptions(num_beams=4, n=2, length_penalty=0.5, early_stopping="never").beams(
+        SearchDefaults()
+    )
+    assert (beams.num_beams, beams.num_return_sequences, beams.length_penalty) == (4, 2, 0.5)
+    with pytest.raises(OptionError, match="num_return_sequences"):
+        GenerationOptions(num_beams=2, n=3)
+
+
+def test_a_folders_beams_count_where_nothing_is_drawn():
+    search = SearchDefaults(num_beams=4, length_penalty=2.0, early_stopping=True)
+    beams = GenerationOptions().beams(search)
+    assert (beams.num_beams, beams.length_penalty, beams.early_stopping) == (4, 2.0, True)
+    assert GenerationOptions(temperature=0.5).beams(search) is None
+    assert GenerationOptions(num_beams=1).beams(search) is None
+    assert GenerationOptions().beams(SearchDefaults()) is None

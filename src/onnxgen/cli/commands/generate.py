@@ -12,6 +12,7 @@ import typer
 from onnxgen.cli import loading
 from onnxgen.cli.answers import statistics, stream_answer
 from onnxgen.cli.conversations import open_conversation
+from onnxgen.cli.generation_flags import generation_options
 from onnxgen.cli.options import (
     Backend,
     ConfigFile,
@@ -23,6 +24,7 @@ from onnxgen.cli.options import (
     PrecisionOption,
     RepetitionPenalty,
     Seed,
+    Setting,
     Stop,
     System,
     Temperature,
@@ -37,6 +39,7 @@ from onnxgen.cli.terminal import note
 
 if TYPE_CHECKING:
     from onnxgen.facade.llm import Chunk, Completion
+    from onnxgen.facade.results import TokenLogprob
 
 
 def generate(
@@ -58,6 +61,7 @@ def generate(
     repetition_penalty: RepetitionPenalty = None,
     seed: Seed = None,
     stop: Stop = None,
+    set_: Setting = None,
     precision: PrecisionOption = "int4",
     backend: Backend = None,
     threads: Threads = None,
@@ -70,9 +74,8 @@ def generate(
         ctx, config_file=config, log_level=log_level, verbose=verbose, backend=backend, threads=threads
     )
     text = combined_prompt(prompt, sys.stdin) if prompt == STDIN else prompt
-    from onnxgen.facade.llm import GenerationOptions
-
-    options = GenerationOptions(
+    options = generation_options(
+        set_,
         max_new_tokens=max_new_tokens,
         min_new_tokens=min_new_tokens,
         temperature=temperature,
@@ -80,7 +83,7 @@ def generate(
         top_p=top_p,
         repetition_penalty=repetition_penalty,
         seed=seed,
-        stop=tuple(stop or ()),
+        stop=stop,
     )
     with loading.open_llm(model, config=resolved.config, precision=precision) as llm:
         conversation = open_conversation(llm, system=system, options=options, raw=raw)
@@ -107,10 +110,21 @@ def last_completion(chunks: Iterator[Chunk]) -> Completion:
 def as_json(completion: Completion) -> dict[str, Any]:
     """What ``--json`` prints; a number that was not measured is null."""
     usage, timings = completion.usage, completion.timings
+    told: dict[str, Any] = {}
+    if completion.reasoning:
+        told["reasoning"] = completion.reasoning
+    if completion.logprobs is not None:
+        told["logprobs"] = [_logprob(token) for token in completion.logprobs]
+    if completion.prompt_logprobs is not None:
+        told["prompt_logprobs"] = [token and _logprob(token) for token in completion.prompt_logprobs]
+    if completion.score is not None:
+        told["score"] = completion.score
     return {
         "text": completion.text,
+        **told,
         "token_ids": list(completion.token_ids),
         "finish_reason": completion.finish_reason,
+        "stop": completion.stop,
         "usage": {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens},
         "timings": {
             "load_s": timings.load_s,
@@ -119,3 +133,17 @@ def as_json(completion: Completion) -> dict[str, Any]:
             "decode_tok_s": timings.decode_tok_s,
         },
     }
+
+
+def _logprob(token: TokenLogprob) -> dict[str, Any]:
+    return {
+        "token": token.token,
+        "bytes": list(token.bytes),
+        "logprob": _finite(token.logprob),
+        "rank": token.rank,
+        "top": [{"token": t.token, "bytes": list(t.bytes), "logprob": _finite(t.logprob)} for t in token.top],
+    }
+
+
+def _finite(logprob: float) -> float:
+    return max(logprob, -9999.0)  # JSON has no infinity

@@ -10,6 +10,7 @@ import typer
 from onnxgen.cli import loading
 from onnxgen.cli.answers import statistics, stream_answer
 from onnxgen.cli.conversations import open_conversation
+from onnxgen.cli.generation_flags import generation_options
 from onnxgen.cli.options import (
     Backend,
     ConfigFile,
@@ -19,6 +20,7 @@ from onnxgen.cli.options import (
     PrecisionOption,
     RepetitionPenalty,
     Seed,
+    Setting,
     Stop,
     System,
     Temperature,
@@ -52,6 +54,7 @@ def run(
     repetition_penalty: RepetitionPenalty = None,
     seed: Seed = None,
     stop: Stop = None,
+    set_: Setting = None,
     precision: PrecisionOption = "int4",
     backend: Backend = None,
     threads: Threads = None,
@@ -68,16 +71,15 @@ def run(
     )
     verbose = global_options(ctx).verbose
     question = None if prompt is None else combined_prompt(prompt, sys.stdin)
-    from onnxgen.facade.llm import GenerationOptions
-
-    options = GenerationOptions(
+    options = generation_options(
+        set_,
         max_new_tokens=max_new_tokens,
         temperature=temperature,
         top_k=top_k,
         top_p=top_p,
         repetition_penalty=repetition_penalty,
         seed=seed,
-        stop=tuple(stop or ()),
+        stop=stop,
     )
     with loading.open_llm(model, config=resolved.config, precision=precision) as llm:
         conversation = open_conversation(llm, system=system, options=options)

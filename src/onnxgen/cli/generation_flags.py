@@ -1,0 +1,47 @@
+"""Generation options from the command line: flags for the common ones, ``--set`` for all others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from onnxgen.errors import OptionError
+
+if TYPE_CHECKING:
+    from onnxgen.facade.generation_options import GenerationOptions
+
+
+def generation_options(settings: Sequence[str] | None, **flags: Any) -> GenerationOptions:
+    """The options that flags and settings lead to.
+
+    Args:
+        settings: Of the form ``NAME=VALUE``; a value is JSON where it can be read so, else a text.
+        flags: Options that have a flag of their own; None: not given.
+
+    Raises:
+        OptionError: A setting has another form, names an unknown option, or one that has a flag which was given too.
+    """
+    from onnxgen.facade.generation_options import GenerationOptions
+
+    options = {name: value for name, value in flags.items() if value is not None}
+    for setting in settings or ():
+        name, equals, text = setting.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals or not name:
+            raise OptionError(f"--set takes NAME=VALUE, got {setting!r}")
+        if name in options:
+            raise OptionError(f"{name} was given twice")
+        options[name] = _value(text)
+    if options.get("n", 1) != 1:
+        raise OptionError(
+            f"the command line gives one answer, got n={options['n']}; ask again, or use LLM.generate"
+        )
+    return GenerationOptions().with_changes(options)
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,90 @@
+"""`answer_with_beams`: questions answered by a search for the likeliest answers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from onnxgen.engine.beams.answers import BeamAnswer, BeamModel, beam_answers
+from onnxgen.engine.beams.options import BeamOptions
+from onnxgen.engine.events import EngineEvent
+from onnxgen.errors import OptionError
+from onnxgen.facade.answer import Answer
+from onnxgen.facade.question import Question
+from onnxgen.facade.results import Chunk
+
+_NOT_WITH_BEAMS = {
+    "stop": "end answers by stop_token_ids",
+    "logprobs": "an answer's score has the sum",
+    "prompt_logprobs": "LLM.score judges texts",
+    "sampler": "beams choose by themselves",
+    "adapter": "use one beam",
+    "ignore_eos": "set min_new_tokens",
+}
+
+
+def check_beam_question(question: Question) -> None:
+    """Refuse what a beam search cannot do.
+
+    Raises:
+        OptionError: Naming the option.
+    """
+    for name, instead in _NOT_WITH_BEAMS.items():
+        value = getattr(question.options, name)
+        if value is not None and value is not False and value != ():
+            raise OptionError(f"{name}={value!r:.60} does not go together with beams; {instead}")
+
+
+def answer_with_beams(
+    model: BeamModel,
+    questions: Sequence[Question],
+    answers: Sequence[Answer],
+    beams: BeamOptions,
+    *,
+    clock: Callable[[], float],
+) -> Iterator[Chunk]:
+    """One piece for each answer, when its question's search has ended.
+
+    Args:
+        model: What to run.
+        questions: What is asked, all with the same options.
+        answers: Fresh ones, ``num_return_sequences`` for each question.
+        beams: How to search.
+        clock: Seconds from any beginning, for deadlines.
+    """
+    waiting = iter(answers)
+    for sampling, alike in itertools.groupby(questions, key=lambda question: question.request.sampling):
+        together = list(alike)
+        request, limit = together[0].request, together[0].options.deadline_s
+        until = math.inf if limit is None else clock() + limit
+        found = beam_answers(
+            model,
+            [question.request.prompt for question in together],
+            beams,
+            max_new_tokens=request.max_new_tokens,
+            sampling=replace(sampling, temperature=0.0),
+            stop_ids=request.stop_token_ids,
+            processors=request.processors,
+            cancelled=lambda until=until: clock() >= until,
+        )
+        for best in found:
+            its_answers = list(itertools.islice(waiting, beams.num_return_sequences))
+            for one, answer in zip(best, its_answers, strict=False):
+                yield _told(one, answer)
+
+
+def _told(found: BeamAnswer, answer: Answer) -> Chunk:
+    pieces = [answer.push(EngineEvent(0, 0, token)) for token in found.token_ids]
+    # nobody but a deadline cancels this search
+    last = answer.finish("deadline" if found.finish_reason == "cancelled" else found.finish_reason)
+    assert last.completion is not None
+    text = "".join(piece.text for piece in pieces if piece is not None)
+    return replace(
+        last,
+        text=text + last.text,
+        reasoning=last.completion.reasoning,
+        token_ids=found.token_ids,
+        completion=replace(last.completion, score=found.score),
+    )

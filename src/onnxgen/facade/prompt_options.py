@@ -1,0 +1,79 @@
+"""`PromptOptions`: how a conversation becomes a prompt."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from onnxgen.errors import OptionError
+from onnxgen.facade.generation_options import GenerationOptions, changed_options
+
+_RESERVED = frozenset(
+    {"messages", "tools", "add_generation_prompt", "continue_final_message", "clock", "template"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptOptions:
+    """How a conversation becomes a prompt.
+
+    Attributes:
+        template: Name of one of the model's templates; None chooses.
+        template_variables: Further variables of the template, such as ``enable_thinking``.
+        continue_final_message: The last message, an assistant's, is left open and continued.
+        fold_system: A template that knows no system role gets the system message in front of the first question.
+        allow_special_tokens: Control tokens written out in messages are control tokens. Otherwise they are text.
+        split_reasoning: Reasoning goes into `Completion.reasoning` where the template marks it. False: it stays in
+            the text, with its marks.
+        now: What the template takes for the time; None is the system's. Keep one per conversation, or a template
+            that writes the date begins anew at midnight.
+    """
+
+    template: str | None = None
+    template_variables: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    continue_final_message: bool = False
+    fold_system: bool = False
+    allow_special_tokens: bool = False
+    split_reasoning: bool = True
+    now: datetime.datetime | None = None
+
+    def __post_init__(self) -> None:
+        """Check types, and that no variable takes a name that the renderer needs.
+
+        Raises:
+            OptionError: Naming the option.
+        """
+        for name in ("continue_final_message", "fold_system", "allow_special_tokens", "split_reasoning"):
+            if not isinstance(getattr(self, name), bool):
+                raise OptionError(f"{name} must be True or False, got {getattr(self, name)!r:.60}")
+        if self.template is not None and not isinstance(self.template, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise OptionError(f"template must be the name of a template, got {self.template!r:.60}")
+        if self.now is not None and not isinstance(self.now, datetime.datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise OptionError(f"now must be a datetime, got {self.now!r:.60}")
+        given = self.template_variables
+        if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise OptionError(f"template_variables must be a mapping of names to values, got {given!r:.60}")
+        variables = {str(name): value for name, value in given.items()}
+        if clash := _RESERVED & variables.keys():
+            raise OptionError(f"{min(clash)!r} is not a template variable that can be set")
+        object.__setattr__(self, "template_variables", variables)
+
+
+_NAMES = frozenset(f.name for f in fields(PromptOptions))
+
+
+def changed_chat_options(
+    options: object, prompt_options: PromptOptions | None, changes: Mapping[str, Any]
+) -> tuple[GenerationOptions, PromptOptions]:
+    """Options of a chat as a caller gave them, with some of them changed by name.
+
+    Raises:
+        OptionError: They are something else, or an option is unknown or out of range.
+    """
+    if prompt_options is not None and not isinstance(prompt_options, PromptOptions):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise OptionError(f"prompt_options must be PromptOptions, got {prompt_options!r:.60}")
+    about_prompt = {name: value for name, value in changes.items() if name in _NAMES}
+    settings = changed_options(options, {k: v for k, v in changes.items() if k not in _NAMES})
+    return settings, replace(prompt_options or PromptOptions(), **about_prompt)

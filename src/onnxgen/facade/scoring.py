@@ -1,0 +1,108 @@
+"""Texts that are judged instead of continued: requests for it, scores of it, and windows over long texts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from onnxgen.engine.request import EngineRequest
+from onnxgen.errors import OptionError
+from onnxgen.facade.generation_options import GenerationOptions
+from onnxgen.facade.model_text import ModelText
+from onnxgen.facade.question import Question
+from onnxgen.facade.results import Completion, Score
+
+
+def score_question(
+    text: ModelText, continuation: str, *, context: str | None = None, top_logprobs: int = 0
+) -> Question:
+    """A text to judge.
+
+    Args:
+        text: The model's.
+        continuation: The text.
+        context: What stands before it, and is not judged. Its tokens are those it has alone, as are the text's.
+        top_logprobs: So many of the most probable tokens at each place, too.
+
+    Raises:
+        OptionError: There is nothing to judge.
+        ContextLengthError: Both together do not fit the context.
+    """
+    before = text.encode_text(context) if context else []
+    after = text.tokenizer.encode(continuation) if before else text.encode_text(continuation)
+    if len(before) + len(after) < 2 or not after:
+        raise OptionError(f"{continuation!r:.60} has no token that could be judged by those before it")
+    return _question([*before, *after], start=max(len(before), 1), top_logprobs=top_logprobs)
+
+
+def score_of(completion: Completion) -> Score:
+    """What judging a text came to."""
+    assert completion.prompt_logprobs is not None
+    return Score(tuple(token for token in completion.prompt_logprobs if token is not None))
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Part of a text that is judged at once.
+
+    Attributes:
+        begin: Its first token.
+        judged: The first token in it that counts; those before it are its context.
+        end: One more than its last token.
+    """
+
+    begin: int
+    judged: int
+    end: int
+
+
+def windows(num_tokens: int, *, window: int, stride: int) -> Iterator[Window]:
+    """Windows over a text, such that each token but the first counts once, with as much context as fits.
+
+    Args:
+        num_tokens: Length of the text.
+        window: Tokens of a window at most.
+        stride: Tokens that count in each window but the first.
+    """
+    judged = 1
+    while judged < num_tokens:
+        end = min(num_tokens, window if judged == 1 else judged + stride)
+        yield Window(max(0, end - window), judged, end)
+        judged = end
+
+
+def perplexity_questions(
+    text: ModelText, ids: Sequence[int], *, window: int | None, stride: int | None
+) -> list[Question]:
+    """Questions whose scores together are those of a text of any length.
+
+    Raises:
+        OptionError: The window or the stride is out of range, or there is nothing to judge.
+    """
+    limit = text.spec.context_length
+    window = limit if window is None else window
+    stride = window // 2 if stride is None else stride
+    if not 2 <= window <= limit:
+        raise OptionError(f"window must be between 2 and the context of {limit} tokens, got {window}")
+    if not 1 <= stride < window:
+        raise OptionError(
+            f"stride must be at least 1 and less than the window of {window} tokens, got {stride}"
+        )
+    if len(ids) < 2:
+        raise OptionError(f"a text of {len(ids)} tokens has none that could be judged by those before it")
+    return [
+        _question(list(ids[w.begin : w.end]), start=w.judged - w.begin, top_logprobs=0)
+        for w in windows(len(ids), window=window, stride=stride)
+    ]
+
+
+def perplexity_of(scores: Sequence[Score]) -> float:
+    """``exp`` of the mean negative log probability of a token."""
+    total, count = math.fsum(score.logprob for score in scores), sum(len(score.tokens) for score in scores)
+    return math.exp(-total / count)
+
+
+def _question(ids: list[int], *, start: int, top_logprobs: int) -> Question:
+    request = EngineRequest(ids, max_new_tokens=0, prompt_logprobs=top_logprobs, prompt_logprobs_start=start)
+    return Question(request, GenerationOptions())

@@ -22,14 +22,18 @@ class Adapters:
     """Adapters of a model, each with a name. May be used from several threads.
 
     Every folder takes them: PEFT adapters (LoRA) are added to the linear layers that they name, whether those are
-    quantized or not, and ``.onnx_adapter`` files fill the graph inputs that they name. Adapters that nobody uses are
-    unloaded when this object is dropped.
+    quantized or not, and ``.onnx_adapter`` files fill the graph inputs that they name. They are unloaded when
+    this object and the generators that use it are dropped.
 
     Args:
         model: The model; names are the same for all such objects of one model.
+
+    Attributes:
+        model: The model.
     """
 
     def __init__(self, model: Model) -> None:
+        self.model = model
         self._loaded = model.backend.adapters
         self._paths: dict[str, Path] = {}
         self._numbers = itertools.count(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import weakref
 from collections.abc import Mapping
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
@@ -15,6 +16,7 @@ from onnxgen.engine.batch import Batch
 from onnxgen.engine.beams.options import ONNXRUNTIME_GENAI
 from onnxgen.engine.beams.processing import BeamProcessing
 from onnxgen.errors import CapabilityError, MetadataError, OptionError, StateError
+from onnxgen.facade.adapters import Adapters
 from onnxgen.facade.guard import SingleUse
 from onnxgen.facade.model import Model
 from onnxgen.facade.og_sampling import OgSampler
@@ -61,11 +63,15 @@ class Generator:
         self._model = model
         self._spec = spec
         self._batch_size = search.batch_size
-        self._search = _search(model, params)
+        self._batch = _batch(model, params)
+        self._search = _search(self._batch, model, params)
+        self._adapters: tuple[str, ...] = ()
         self._next_embeds: Float32Array | None = None
         self._terminated = False
         self._guard = SingleUse("generator")
-        self._release = weakref.finalize(self, self._search.close)
+        self._held = ExitStack()
+        self._held.callback(self._search.close)
+        self._release = weakref.finalize(self, self._held.close)
 
     def append_tokens(self, tokens: npt.ArrayLike | Tensor) -> None:
         """Append a prompt, or more of a conversation, and process it at once.
@@ -272,10 +278,33 @@ class Generator:
             "hidden states cannot be given: this version has no multi-token prediction heads"
         )
 
-    def set_active_adapter(self, adapters: object, name: str) -> NoReturn:
-        """Not supported: raises `CapabilityError`."""
-        del adapters
-        raise CapabilityError(f"adapter {name!r} was asked for; this version has no adapters")
+    def set_active_adapter(self, adapters: Adapters, name: str) -> None:
+        """Run the model with an adapter; with several, one after the other, what they do adds up.
+
+        Args:
+            adapters: Where it was loaded.
+            name: Its name.
+
+        Raises:
+            OptionError: There is no such adapter, it is active already, or ``adapters`` belong to another model.
+            StateError: There are tokens already, which were processed without it.
+            ModelFileError: Of several adapters, the file of one is no longer what it was.
+        """
+        with self._guard:
+            self._check_open()
+            if adapters.model is not self._model:
+                raise OptionError(f"adapter {name!r} is of another model than this generator")
+            if name in self._adapters:
+                raise OptionError(f"adapter {name!r} is active already")
+            if self._search.length:
+                raise StateError(
+                    f"adapter {name!r} was set after {self._search.length} tokens were processed without it; set it before "
+                    "the first ones are appended, or call rewind_to(0) first"
+                )
+            active, release = adapters.activate((*self._adapters, name))
+            self._held.callback(release)
+            self._batch.use_adapter(active)
+            self._adapters += (name,)
 
     def get_speculative_stats(self) -> NoReturn:
         """Not supported: raises `CapabilityError`."""
@@ -324,11 +353,11 @@ class Generator:
             raise StateError("terminate_session is set; set_runtime_option('terminate_session', '0') goes on")
 
 
-def _search(model: Model, params: GeneratorParams) -> Search:
-    """The strategy that the options ask for."""
+def _batch(model: Model, params: GeneratorParams) -> Batch:
+    """The sequences, in number and length as the options ask for."""
     params.check_sampling()
     spec, search, beams = model.spec, params.search, params.resolve_beams()
-    batch = Batch(
+    return Batch(
         model.backend,
         num_rows=search.batch_size * (1 if beams is None else beams.num_beams),
         max_tokens=params.resolve_max_length(),
@@ -336,6 +365,11 @@ def _search(model: Model, params: GeneratorParams) -> Search:
         rope_switch_length=spec.decoder.rope_switch_length,
         first_tokens=None if search.past_present_share_buffer else _FIRST_TOKENS,
     )
+
+
+def _search(batch: Batch, model: Model, params: GeneratorParams) -> Search:
+    """The strategy that the options ask for."""
+    spec, search, beams = model.spec, params.search, params.resolve_beams()
     if beams is None:
         return RowSearch(batch, OgSampler(search, eos_ids=spec.tokens.eos), spec)
     processing = BeamProcessing(

@@ -59,7 +59,6 @@ def test_libraries_cannot_be_registered():
         pytest.param(lambda: not_here.Images.open_bytes(b"x"), id="image bytes"),
         pytest.param(lambda: not_here.Audios.open("a.wav"), id="audios"),
         pytest.param(lambda: not_here.Audios.open_bytes(b"x"), id="audio bytes"),
-        pytest.param(lambda: not_here.Adapters(None), id="adapters"),
     ],
 )
 def test_what_is_not_here_says_so_when_it_is_used(call):

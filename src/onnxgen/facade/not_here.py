@@ -38,13 +38,3 @@ class Audios:
         raise CapabilityError(
             f"cannot open {len(contents)} recordings: this version answers text prompts only"
         )
-
-
-class Adapters:
-    """Low-rank adapters of a model: not supported."""
-
-    def __init__(self, model: object) -> None:
-        del model
-        raise CapabilityError(
-            "adapters cannot be loaded in this version; build the folder from merged weights"
-        )

@@ -23,6 +23,7 @@ class Narrowed:
         self.ids = np.argsort(-row, kind="stable")
         self.logits = logits[self.ids]
         self.margin = 1.0
+        self.ranked = self.logits[row[self.ids] > FORBIDDEN]
         self.keep(self.logits - self.logits[0] > -87)
 
     @property
@@ -76,11 +77,11 @@ class Narrowed:
             # A surprise of more than ``mu`` bits is a share of less than 2 ** -mu.
             self.keep_from(2.0**-mu)
             return
-        count = min(100, len(shares))
+        count = min(100, len(self.ranked))
         if count < 2:
             return
         t = np.log((np.arange(count - 1) + 2) / (np.arange(count - 1) + 1))
-        b = np.log(shares[: count - 1] / shares[1:count])
+        b = self.ranked[: count - 1] - self.ranked[1:count]
         s = (t * b).sum() / (t * t).sum()
         with np.errstate(all="ignore"):
             k = np.float64((s - 1) * 2.0**mu / (1 - float(vocab) ** -(s - 1))) ** (1 / s)

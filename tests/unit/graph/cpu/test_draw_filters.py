@@ -108,8 +108,8 @@ def agrees(row, draw):
     mine = np.argsort(ids)
     if not np.array_equal(ids[mine], expected[order]):
         # what has next to no weight may have none
-        both = np.isin(expected, ids)
-        return bool(np.isin(ids, expected).all() and expected_shares[~both].sum() < 1e-30)
+        lost, won = ~np.isin(expected, ids), ~np.isin(ids, expected)
+        return expected_shares[lost].sum() < 1e-30 and shares[won].sum() < 1e-30
     return np.allclose(shares[mine], expected_shares[order], rtol=2e-5, atol=1e-12)
 
 
@@ -118,7 +118,7 @@ def agrees(row, draw):
 def test_what_may_be_drawn_is_what_the_definitions_leave(width, shape):
     rng = fresh_rng()
     clear = 0
-    cases = 10 if width > 10_000 else 60
+    cases = 5 if width > 10_000 else 40
     for _ in range(cases):
         row, draw = shape(rng, width, float(rng.choice([0.01, 0.5, 2, 8]))), any_draw(rng)
         agreed = agrees(row, draw)
@@ -147,14 +147,14 @@ def test_each_filter_alone_leaves_what_its_definition_does(name, width):
 def test_mirostat_leaves_what_its_paper_says(version, width):
     rng = fresh_rng()
     clear = 0
-    for mu in (0.01, 1.0, 3.0, 6.0, 10.0, 40.0):
+    for mu in (1.0, 6.0, 40.0) if width > 10_000 else (0.01, 1.0, 3.0, 6.0, 10.0, 40.0):
         for shape in SHAPES:
             row = shape(rng, width, float(rng.choice([0.5, 2, 8])))
             draw = Draw(float(rng.choice([0.5, 1, 2])), mirostat=version, mirostat_mu=mu, top_k=2, min_p=0.9)
             agreed = agrees(row, placed(draw, rng))
             assert agreed is not False, draw
             clear += agreed is True
-    assert clear >= 6
+    assert clear >= 4
 
 
 @pytest.mark.parametrize("draw", ONE_EACH)

@@ -35,8 +35,9 @@ _HIGHEST = np.float32(np.inf)
 _MANY = 64
 _SLOWLY, _FAST, _LEAST = np.float32(1.25), np.float32(4), np.float32(0.25)
 """How the depth of bands grows after one of many tokens and of few; in temperatures, it is this at least."""
-_WEIGHTLESS = np.float32(100)
-"""Temperatures below the best at which nothing has weight."""
+_WEIGHTLESS, _DEEP = np.float32(100), np.float32(1000)
+"""Temperatures below the best at which nothing has weight, and at which all that is left is taken at once."""
+_FORBIDDEN = np.float32(1e20)
 
 
 @leaf
@@ -106,6 +107,12 @@ def best_candidates(
 
 
 @exact
+def allowed_from(highest: float) -> Any:
+    """A logit below which there is no token, only what forbids one."""
+    return highest - _FORBIDDEN
+
+
+@exact
 def weightless_from(highest: float, by: float) -> Any:
     """A logit below which no token has any weight."""
     return highest - _WEIGHTLESS / by
@@ -134,7 +141,7 @@ def best_items(
         if size >= count or low <= floor:
             return min(size, count)
         depth = max((_SLOWLY if found > _MANY else _FAST) * depth, _LEAST / by)
-        high, low = low, max(highest - depth, floor)
+        high, low = low, max(highest - depth, floor) if depth < _DEEP / by else floor
 
 
 @exact

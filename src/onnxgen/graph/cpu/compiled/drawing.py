@@ -197,7 +197,7 @@ def _narrow_plainly(
         take_items(kept, x, width, count)
     else:
         take_row(kept, x, width)
-    weigh(kept, highest, by, rest)
+    weigh(kept, _LOWEST, highest, by, rest)
     if top_k == 0 and top_p < 1:
         last, _ = end_of_nucleus(x, width, maxima, highest, by, rest, top_p, items, spare, reached, scratch)
         own = floats(word(kept, _WEIGHTS), width)

@@ -85,9 +85,9 @@ _ZERO, _ONE = np.float32(0), np.float32(1)
 SMALLEST_WEIGHT = np.float32(2.0**-126)
 """No weight but 0 is less."""
 _FAR = np.float32(-1e20)
-_ALL = (1 << LANES) - 1
-_MANY, _PART = 2048, 8
-"""Of so many tokens, those that are left move together when they are less than one in so many."""
+_MANY, FEW = 2048, 32
+"""Of so many tokens, those that are left move together when they are less than one in so many: picking them out costs more
+than looking at all once more where there are many of them."""
 
 
 @exact
@@ -110,6 +110,21 @@ def take_items(kept: int, x: int, width: int, count: int) -> None:
 
 
 @leaf
+def num_from(x: int, width: int, maxima: int, low: float) -> int:
+    """How many logits are at least ``low``, which is finite."""
+    blocks: Any = (width + BLOCK - 1) // BLOCK
+    count: Any = 0
+    for block in range(blocks):
+        if floats(maxima, blocks)[block] < low:
+            continue
+        end, a = min(width, (block + 1) * BLOCK), splat(_ZERO)
+        for i in range(block * BLOCK, end, LANES):
+            a += if_from(load_first(x + 4 * i, end - i, _LOWEST), low, _ONE)
+        count += np.int64(sum_of(a))
+    return count
+
+
+@leaf
 def take_from(kept: int, x: int, width: int, maxima: int, low: float) -> None:
     """Tokens whose logits are at least ``low``, which is finite, may be drawn, by rising id."""
     row, blocks, found = floats(x, width), (width + BLOCK - 1) // BLOCK, 0
@@ -120,12 +135,6 @@ def take_from(kept: int, x: int, width: int, maxima: int, low: float) -> None:
         end = min(width, (block + 1) * BLOCK)
         for i in range(block * BLOCK, end, LANES):
             within = lanes_within(load_first(x + 4 * i, end - i, _LOWEST), low, _HIGHEST)
-            if within == _ALL:
-                store(word(kept, _OWN_VALUES) + 4 * found, load(x + 4 * i))
-                for lane in range(LANES):
-                    ids[found + lane] = i + lane
-                found += LANES
-                continue
             while within:
                 token = i + lowest_bit(within)
                 within &= within - 1
@@ -136,8 +145,12 @@ def take_from(kept: int, x: int, width: int, maxima: int, low: float) -> None:
 
 
 @leaf
-def weigh(kept: int, highest: float, by: float, rest: float) -> tuple[float, float]:
-    """Give all tokens their weights; returns the sum of these, and that of each times how far its logit is from the best."""
+def weigh(kept: int, low: float, highest: float, by: float, rest: float) -> tuple[float, float]:
+    """Give all tokens their weights, those whose logits are less than ``low`` none.
+
+    Returns:
+        The sum of the weights, and that of each times how far its logit is from the best.
+    """
     count, x, own = word(kept, _COUNT), word(kept, _VALUES), word(kept, _WEIGHTS)
     total, distance = 0.0, 0.0
     for first in range(0, count, BLOCK):
@@ -145,7 +158,7 @@ def weigh(kept: int, highest: float, by: float, rest: float) -> tuple[float, flo
         a, b = splat(_ZERO), splat(_ZERO)
         for i in range(first, end, LANES):
             value = load_first(x + 4 * i, end - i, _LOWEST)
-            weight = weights(value, highest, by, rest)
+            weight = if_from(value, low, weights(value, highest, by, rest))
             store(own + 4 * i, weight)
             a += weight
             b += weight * at_least(value - highest, _FAR)
@@ -178,7 +191,7 @@ def remove_below(kept: int, keys: int, low: float) -> None:
         weight = if_from(load_first(keys + 4 * i, count - i, _LOWEST), low, load(own + 4 * i))
         store(own + 4 * i, weight)
         left += if_from(weight, SMALLEST_WEIGHT, _ONE)
-    if count > _MANY and _PART * np.int64(sum_of(left)) < count:
+    if count > _MANY and FEW * np.int64(sum_of(left)) < count:
         _move_together(kept)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from onnxgen.graph.cpu.compiled.candidate_items import ITEM_PLACES
-from onnxgen.graph.cpu.compiled.descending import best_items
+from onnxgen.graph.cpu.compiled.descending import allowed_from, best_items
 from onnxgen.graph.cpu.compiled.draw_orders import BLOCK
 from onnxgen.graph.cpu.compiled.function import leaf
 from onnxgen.graph.cpu.compiled.kernel import doubles, floats, ints64, word
@@ -21,8 +21,6 @@ from onnxgen.graph.cpu.compiled.vector_math import LANES
 
 _LOWEST, _HIGHEST = np.float32(-np.inf), np.float32(np.inf)
 _ZERO, _ONE = np.float32(0), np.float32(1)
-_FAR = np.float32(1e20)
-"""So far below the best there is no token, only what forbids one."""
 
 
 def log_probabilities() -> Callable[[int, int, int, int, int], None]:
@@ -64,7 +62,9 @@ def log_probabilities() -> Callable[[int, int, int, int, int], None]:
             ranks[r] = _num_better(x, width, ints64(word(row, 4), rows)[r])
             top = min(ints64(word(row, 5), rows)[r], width)
             if top > 0:
-                best = best_items(x, width, maxima, highest, _ONE, top, highest - _FAR, items, spare, scratch)
+                best = best_items(
+                    x, width, maxima, highest, _ONE, top, allowed_from(highest), items, spare, scratch
+                )
                 ids, logits = ints64(word(row, 11), rows * most), floats(word(row, 12), rows * most)
                 for i in range(best):
                     ids[r * most + i] = ints64(items, best)[i] & ITEM_PLACES

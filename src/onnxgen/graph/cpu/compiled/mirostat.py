@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from onnxgen.graph.cpu.compiled.candidate_items import ITEM_PLACES
-from onnxgen.graph.cpu.compiled.descending import best_items, weightless_from
+from onnxgen.graph.cpu.compiled.descending import allowed_from, best_items, weightless_from
 from onnxgen.graph.cpu.compiled.draw_orders import BLOCK, ORDER_WORDS, Narrowing, Order
 from onnxgen.graph.cpu.compiled.function import leaf
 from onnxgen.graph.cpu.compiled.kept_tokens import (
@@ -51,10 +51,10 @@ def keep_unsurprising(
         floor = weightless_from(highest, by)
         found = best_items(x, width, maxima, highest, by, top_k, floor, items, spare, scratch)
         take_items(kept, x, width, found)
-        weigh(kept, highest, by, rest)
+        weigh(kept, _LOWEST, highest, by, rest)
         return total
     take_row(kept, x, width)
-    weigh(kept, highest, by, rest)
+    weigh(kept, _LOWEST, highest, by, rest)
     total, heaviest = total_and_heaviest(kept)
     if word(order, _NARROWING) != _FIRST:
         least = total * doubles(order + 8 * _LEAST, 1)[0]
@@ -63,7 +63,7 @@ def keep_unsurprising(
 
 
 def zipf() -> Callable[[int, int, int, int, int], None]:
-    """The exponent of Zipf's law that the best tokens of each row follow; NaN where there are no two that have any weight.
+    """The exponent of Zipf's law that the best tokens of each row follow; NaN where there are no two.
 
     Words:
 
@@ -87,7 +87,7 @@ def zipf() -> Callable[[int, int, int, int, int], None]:
             highest = note_maxima(x, width, maxima)
             exponents[r] = np.nan
             if highest > _LOWEST and highest < _HIGHEST:
-                floor = weightless_from(highest, by)
+                floor = allowed_from(highest)
                 found = best_items(x, width, maxima, highest, by, MOST_RANKED, floor, items, spare, scratch)
                 if found > 1:
                     exponents[r] = _exponent(x, width, by, items, found)

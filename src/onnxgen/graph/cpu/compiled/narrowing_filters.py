@@ -20,8 +20,10 @@ from onnxgen.graph.cpu.compiled.descending import best_items, weightless_from
 from onnxgen.graph.cpu.compiled.draw_orders import BLOCK, Order
 from onnxgen.graph.cpu.compiled.function import leaf
 from onnxgen.graph.cpu.compiled.kept_tokens import (
+    FEW,
     SMALLEST_WEIGHT,
     Kept,
+    num_from,
     remove_below,
     take_from,
     take_items,
@@ -78,11 +80,11 @@ def filter_row(order: int, x: int, width: int, maxima: int, highest: float, kept
         items, spare = word(kept, _ITEMS), word(kept, _SPARE)
         found = best_items(x, width, maxima, highest, by, top_k, floor, items, spare, scratch)
         take_items(kept, x, width, found)
-    elif floor > _LOWEST:
+    elif floor > _LOWEST and FEW * num_from(x, width, maxima, floor) < width:
         take_from(kept, x, width, maxima, floor)
     else:
         take_row(kept, x, width)
-    total, distance = weigh(kept, highest, by, rest)
+    total, distance = weigh(kept, floor, highest, by, rest)
     if _option(order, _TYPICAL_P) < 1:
         center = np.float32(highest + distance / total)
         _keep_typical(kept, center, _option(order, _TYPICAL_P), highest, by, rest, scratch)

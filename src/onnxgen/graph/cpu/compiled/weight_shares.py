@@ -9,6 +9,8 @@ not grow with keys.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from onnxgen.graph.cpu.compiled.candidate_items import ITEM_PLACES, collect, first_from, sort
@@ -33,12 +35,13 @@ _ITEMS, _SPARE = int(Kept.ITEMS), int(Kept.SPARE)
 _DEPTHS = (0.5, 1.0, 2.0, 3.5, 5.5, 8.0, 12.0, 90.0)
 """The first edges, in temperatures below the largest key; below the last of them nothing has weight."""
 _EDGES = len(_DEPTHS)
-_FEW = 1024
+_FEW = 4096
 """So many tokens are rather sorted than cut again."""
 _MOST_CUTS = 6
 """Equal keys cannot be cut apart."""
 
-_LOWEST, _HIGHEST, _ZERO = np.float32(-np.inf), np.float32(np.inf), np.float32(0)
+_LOWEST, _HIGHEST = np.float32(-np.inf), np.float32(np.inf)
+_ZERO, _ONE = np.float32(0), np.float32(1)
 _EDGES_AT, _MASSES_AT = 4096, 4160
 """Bytes from the start of scratch memory; what sorts is before them."""
 
@@ -85,6 +88,8 @@ def keep_share(
         low, below = limits[piece], held[piece]
         least = largest_of(weights(splat(center + low), highest, by, rest))
         if cuts == _MOST_CUTS or below - above <= _FEW * least:
+            break  # all tokens of the piece weigh as much as the lightest, at least
+        if _num_within(keys, count, maxima, low, high) <= _FEW:
             break
         cuts += 1
         step = (min(high, nearest) - low) / np.float32(_EDGES)
@@ -103,6 +108,22 @@ def keep_share(
     for i in range(at + 1, found):
         own[sorted_items[i] & ITEM_PLACES] = _ZERO
     remove_below(kept, keys, key)
+
+
+@leaf
+def _num_within(keys: int, count: int, maxima: int, low: float, high: float) -> int:
+    """How many keys are from ``low`` on and below ``high``."""
+    blocks: Any = (count + BLOCK - 1) // BLOCK
+    found: Any = 0
+    for block in range(blocks):
+        if floats(maxima, blocks)[block] < low:
+            continue
+        end, a = min(count, (block + 1) * BLOCK), splat(_ZERO)
+        for i in range(block * BLOCK, end, LANES):
+            key = load_first(keys + 4 * i, end - i, _LOWEST)
+            a += if_from(key, low, _ONE) - if_from(key, high, _ONE)
+        found += np.int64(sum_of(a))
+    return found
 
 
 @leaf

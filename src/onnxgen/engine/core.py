@@ -15,8 +15,11 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
 
 from onnxgen.backends.base import Backend
 from onnxgen.engine.cache_size import make_cache
@@ -27,7 +30,7 @@ from onnxgen.engine.execution import Executor
 from onnxgen.engine.outside_pool import OutsidePool
 from onnxgen.engine.pool_shape import shape_of
 from onnxgen.engine.register import Register
-from onnxgen.engine.request import EngineRequest, longest, prompt_ids
+from onnxgen.engine.request import EngineRequest, check_embedding_size, longest, prompt_ids
 from onnxgen.engine.rotary_switch import RotarySwitch
 from onnxgen.engine.sample import SampleState
 from onnxgen.engine.sampling.rows import RowSampler
@@ -68,6 +71,8 @@ class EngineCore:
         eos_ids: Tokens that end an answer.
         context_length: The longest sequence that the model is made for, in tokens; None: what the backend takes.
         rope_switch_length: See `DecoderModel.rope_switch_length`.
+        num_tokens: Ids from here on are padding of the vocabulary, and never chosen; None: there is none.
+        unused_ids: Likewise, holes among the others.
         clock: Seconds from any beginning, for deadlines.
 
     Raises:
@@ -83,6 +88,8 @@ class EngineCore:
         eos_ids: Collection[int] = (),
         context_length: int | None = None,
         rope_switch_length: int | None = None,
+        num_tokens: int | None = None,
+        unused_ids: Sequence[int] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         config = config or EngineConfig()
@@ -122,10 +129,12 @@ class EngineCore:
             )
             undo.pop_all()  # from here on it is for `close`
         self._executor = Executor(backend, self._kv, blocks=self._blocks, trace=self._trace)
-        self._register = Register(self._scheduler, trace=self._trace)
+        self._adapters, self._one_adapter_a_step = backend.adapters, able.adapters == "step"
+        self._embedding_size = able.embedding_size
+        self._register = Register(self._scheduler, adapters=backend.adapters, trace=self._trace)
         self._job_ids, self._request_ids = itertools.count(), itertools.count()
         self._chooser = Chooser(
-            RowSampler(eos_ids=sorted(self._eos_ids)),
+            RowSampler(eos_ids=sorted(self._eos_ids), num_tokens=num_tokens, unused_ids=unused_ids),
             register=self._register,
             scheduler=self._scheduler,
             blocks=self._blocks,
@@ -164,39 +173,26 @@ class EngineCore:
 
         Raises:
             TokenIdError: A token id is outside the vocabulary.
+            OptionError: More alternatives are to be told of a token than there are, there is no such adapter, or
+                embeddings are of another width.
+            CapabilityError: Embeddings were given, and the model takes none.
             ContextLengthError: Prompt and answer do not fit the longest sequence.
             AdmissionError: They can never fit the cache, or too many requests wait already.
             StateError: The engine is closed, or another thread owns it.
         """
         self._own()
         prompt = prompt_ids(request, vocab_size=self._vocab_size)
+        request.sampling.check_ids(self._vocab_size)
+        check_embedding_size(request, self._embedding_size)
         max_tokens = longest(request, context_length=self._limit)
-        tracked = Tracked(
-            next(self._request_ids),
-            request,
-            prompt,
-            deadline=None if request.deadline_s is None else self._clock() + request.deadline_s,
-        )
-        tokens = TokenBuffer()
-        tokens.extend(prompt)
-        job = Job(
-            id=next(self._job_ids),
-            tokens=tokens,
-            max_tokens=max_tokens,
-            priority=request.priority,
-            tenant=request.tenant,
-            width=request.n,
-            allow_cap=request.allow_cap or request.max_new_tokens is None,
-            adapter=request.adapter,
-            **self._switch.side(len(tokens), lane=tracked.lane, extra=tracked.extra),
-        )
-        if tracked.prompt_scores is not None:
-            job.logits_from, job.chunk_limit = tracked.prompt_scores.next_row, self._max_logits_rows
-        self._scheduler.add(job)
-        self._register.add(tracked, tracked.first_sample(tokens), job)
-        if self._trace is not None:
-            trace_submit(self._trace, tracked.id, job, prompt, samples=request.n)
-        return tracked.id
+        if request.adapter is None:
+            return self._add(request, prompt, max_tokens, adapter_digest=None)
+        digest = self._adapters.acquire(request.adapter)
+        try:
+            return self._add(request, prompt, max_tokens, adapter_digest=digest)
+        except BaseException:
+            self._adapters.release(request.adapter)
+            raise
 
     def cancel(
         self, request_id: int, *, index: int | None = None, reason: FinishReason = "cancelled"
@@ -320,6 +316,44 @@ class EngineCore:
             self._trace.close()
         self._outside.close()
         self._kv.close()
+
+    def _add(
+        self,
+        request: EngineRequest,
+        prompt: npt.NDArray[np.int64],
+        max_tokens: int,
+        *,
+        adapter_digest: str | None,
+    ) -> int:
+        tracked = Tracked(
+            next(self._request_ids),
+            request,
+            prompt,
+            deadline=None if request.deadline_s is None else self._clock() + request.deadline_s,
+            adapter_digest=adapter_digest,
+            adapter_lane=request.adapter if self._one_adapter_a_step else None,
+        )
+        tokens = TokenBuffer()
+        tokens.extend(prompt)
+        tokens.embedded = tracked.embedded
+        job = Job(
+            id=next(self._job_ids),
+            tokens=tokens,
+            max_tokens=max_tokens,
+            priority=request.priority,
+            tenant=request.tenant,
+            width=request.n,
+            allow_cap=request.allow_cap or request.max_new_tokens is None,
+            adapter=request.adapter,
+            **self._switch.side(len(tokens), lane=tracked.lane, extra=tracked.extra),
+        )
+        if tracked.prompt_scores is not None:
+            job.logits_from, job.chunk_limit = tracked.prompt_scores.next_row, self._max_logits_rows
+        self._scheduler.add(job)
+        self._register.add(tracked, tracked.first_sample(tokens), job)
+        if self._trace is not None:
+            trace_submit(self._trace, tracked.id, job, prompt, samples=request.n)
+        return tracked.id
 
     def _own(self) -> None:
         if self._closed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 
 import numpy as np
@@ -41,6 +42,12 @@ class EmbeddedTokens:
         if first == last:
             return None
         return self._positions[first:last] - start, self._embeds[first:last]
+
+    def digest(self) -> str:
+        """Equal for equal embeddings at equal positions."""
+        content = hashlib.sha256(self._positions.tobytes())
+        content.update(self._embeds.tobytes())
+        return content.hexdigest()
 
     def has(self, position: int) -> bool:
         """Whether the embedding of a position was given."""

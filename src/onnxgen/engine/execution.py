@@ -11,11 +11,13 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from onnxgen.backends.base import Backend, BlockCopy, KVCache, SequenceInput, Step, pack_step
+from onnxgen.engine.tokens import TokenBuffer
 from onnxgen.engine.trace import EngineTrace
 from onnxgen.engine.tracing import trace_commit, trace_restart
 from onnxgen.errors import BackendError, OnnxgenError
@@ -140,6 +142,7 @@ class Executor:
                     logits="all" if s.wants_all_logits else "last" if s.reaches_end else "none",
                     window_blocks=reservation.window_blocks(s.job.id),
                     adapter=s.job.adapter,
+                    **_embeds(s),
                 )
                 for s in parts
             ],
@@ -167,6 +170,20 @@ class Executor:
             self._blocks.rewind(part.job.id, 0)
             if self._trace is not None:
                 trace_restart(self._trace, part.job, self._blocks)
+
+
+class _Embeds(TypedDict, total=False):
+    embeds: Float32Array
+    embeds_at: npt.NDArray[np.int64]
+
+
+def _embeds(part: Slice) -> _Embeds:
+    """What is read in place of ids in a slice."""
+    tokens = part.job.tokens
+    if not isinstance(tokens, TokenBuffer) or tokens.embedded is None:
+        return {}
+    found = tokens.embedded.between(part.context_len, part.context_len + part.num_tokens)
+    return {} if found is None else {"embeds_at": found[0], "embeds": found[1]}
 
 
 def _sorted_out(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
+from onnxgen.backends.loaded_adapters import LoadedAdapters
 from onnxgen.engine.events import EngineEvent, FinishReason
 from onnxgen.engine.sample import Sample, SampleState
 from onnxgen.engine.sampling.logprobs import TokenLogprobs
@@ -27,6 +29,7 @@ class Register:
 
     Args:
         scheduler: Told of sequences that end.
+        adapters: Told of requests that no longer use one.
         trace: Told of every end; None: nobody is.
 
     Attributes:
@@ -34,8 +37,11 @@ class Register:
         submitted: Requests that were ever added.
     """
 
-    def __init__(self, scheduler: Scheduler, *, trace: EngineTrace | None) -> None:
+    def __init__(
+        self, scheduler: Scheduler, *, adapters: LoadedAdapters[Any], trace: EngineTrace | None
+    ) -> None:
         self._scheduler = scheduler
+        self._adapters = adapters
         self._trace = trace
         self._requests: dict[int, Tracked] = {}
         self._samples: dict[int, tuple[Sample, Job]] = {}  # by the job's id
@@ -156,6 +162,8 @@ class Register:
             for tracked in self._requests.values():
                 for index in tracked.open:
                     self._trace.finish(tracked.id, index, "cancelled")
+        for tracked in self._requests.values():
+            self._release_adapter(tracked)
         self._samples.clear()
         self._requests.clear()
         self._untold.clear()
@@ -173,11 +181,16 @@ class Register:
             stands_for = 1 + len(self._requests[sample.request_id].unforked)
             assert job.width == stands_for, f"{sample} counts as {job.width} and stands for {stands_for}"
 
+    def _release_adapter(self, tracked: Tracked) -> None:
+        if tracked.request.adapter is not None:
+            self._adapters.release(tracked.request.adapter)
+
     def _tell_end(self, tracked: Tracked, event: EngineEvent) -> None:
         assert event.finish_reason is not None
         tracked.open.remove(event.index)
         if not tracked.open:
             del self._requests[tracked.id]
+            self._release_adapter(tracked)
         self.finished[event.finish_reason] += 1
         if self._trace is not None:
             self._trace.finish(event.request_id, event.index, event.finish_reason)

@@ -13,7 +13,7 @@ from onnxgen.engine.sampling.checks import check_integer, check_number
 from onnxgen.engine.sampling.custom import BatchLogitsProcessor, LogitsProcessor, Sampler
 from onnxgen.engine.sampling.logprobs import MAX_TOP_LOGPROBS
 from onnxgen.engine.sampling.options import SamplingOptions
-from onnxgen.errors import ContextLengthError, OptionError, TokenIdError
+from onnxgen.errors import CapabilityError, ContextLengthError, OptionError, TokenIdError
 
 MAX_SAMPLES = 128
 """The most samples of one request."""
@@ -47,6 +47,8 @@ class EngineRequest:
         prompt_logprobs_start: Position in the prompt from which on that is told.
         adapter: Name of the adapter that the model is used with; None: none.
         sampler: Chooses tokens in place of what ``sampling`` says of drawing; see `Sampler`.
+        prompt_embeds: float32 ``[prompt, width]``, what the model reads in place of the embeddings of the prompt's
+            tokens, in the scale of `GivesEmbeddings`. The ids are then what penalties and scores see. None: nothing.
     """
 
     prompt: Sequence[int]
@@ -67,6 +69,7 @@ class EngineRequest:
     prompt_logprobs_start: int = 0
     adapter: str | None = None
     sampler: Sampler | None = None
+    prompt_embeds: npt.NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
         """Check every value that can be checked without a model.
@@ -92,6 +95,8 @@ class EngineRequest:
         if len(self.prompt) == 0:
             raise OptionError("the prompt is empty; there is nothing to continue")
         self._check_logprobs()
+        if self.prompt_embeds is not None:
+            _check_embeds(self.prompt_embeds, len(self.prompt))
 
     def _check_logprobs(self) -> None:
         for name in ("logprobs", "prompt_logprobs"):
@@ -105,6 +110,33 @@ class EngineRequest:
                 f"prompt_logprobs_start={self.prompt_logprobs_start} says where prompt_logprobs begin, and there are "
                 "none; give prompt_logprobs, 0 for the prompt's tokens alone"
             )
+
+
+def check_embedding_size(request: EngineRequest, size: int | None) -> None:
+    """Refuse embeddings that a model does not take.
+
+    Raises:
+        CapabilityError: It takes none.
+        OptionError: It takes some of another width.
+    """
+    if request.prompt_embeds is None:
+        return
+    width = request.prompt_embeds.shape[1]
+    if size is None:
+        raise CapabilityError("prompt_embeds were given, and this model does not look tokens up in one table")
+    if width != size:
+        raise OptionError(f"prompt_embeds are {width} wide; this model's embeddings are {size} wide")
+
+
+def _check_embeds(embeds: npt.NDArray[np.float32], num_tokens: int) -> None:
+    if not isinstance(embeds, np.ndarray) or embeds.dtype != np.float32:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise OptionError(f"prompt_embeds must be a float32 array, got {embeds!r:.60}")
+    if embeds.ndim != 2 or len(embeds) != num_tokens:
+        raise OptionError(
+            f"prompt_embeds must be [{num_tokens}, width] for that many prompt ids, got {embeds.shape}"
+        )
+    if not np.isfinite(embeds).all():
+        raise OptionError("prompt_embeds hold infinities or NaN")
 
 
 def prompt_ids(request: EngineRequest, *, vocab_size: int) -> npt.NDArray[np.int64]:

@@ -8,17 +8,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from onnxgen.engine.embedded_tokens import EmbeddedTokens
+
 _FIRST_CAPACITY = 64
 
 
 class TokenBuffer:
-    """Token ids of one sequence. Appending costs amortized constant time."""
+    """Token ids of one sequence. Appending costs amortized constant time.
 
-    __slots__ = ("_data", "_length")
+    Attributes:
+        embedded: What the model reads in place of the embeddings of some of them; None: nothing.
+    """
+
+    __slots__ = ("_data", "_length", "embedded")
 
     def __init__(self) -> None:
         self._data = np.empty(_FIRST_CAPACITY, np.int64)
         self._length = 0
+        self.embedded: EmbeddedTokens | None = None
 
     def __len__(self) -> int:
         return self._length
@@ -58,6 +65,7 @@ class TokenBuffer:
         """Another buffer with the same ids."""
         other = TokenBuffer()
         other.extend(self.view())
+        other.embedded = self.embedded
         return other
 
     def truncate(self, length: int) -> None:

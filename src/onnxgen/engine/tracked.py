@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from onnxgen.engine.embedded_tokens import EmbeddedTokens
 from onnxgen.engine.prompt_scores import PromptScores
 from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.sample import Sample
@@ -30,6 +31,7 @@ class Tracked:
 
     Attributes:
         lane: What keeps it apart from others in steps.
+        embedded: What the model reads in place of its prompt's ids; None: nothing.
         extra: What its cached content depends on besides tokens.
         prompt_scores: How probable its prompt is; None: nobody asks, or it was told.
         open: Indices of the samples that have not ended, in order.
@@ -39,6 +41,7 @@ class Tracked:
     __slots__ = (
         "_options",
         "deadline",
+        "embedded",
         "extra",
         "id",
         "lane",
@@ -62,8 +65,9 @@ class Tracked:
         self.request = request
         self.deadline = deadline
         self.lane = adapter_lane
-        own = request.salt, adapter_digest
-        self.extra: Extra = None if own == (None, None) else own
+        self.embedded = _embedded(request)
+        own = (request.salt, adapter_digest, None if self.embedded is None else self.embedded.digest())
+        self.extra: Extra = None if own == (None, None, None) else own
         self.prompt_scores = (
             None
             if request.prompt_logprobs is None
@@ -83,6 +87,7 @@ class Tracked:
         for index in self.unforked:
             tokens = TokenBuffer()
             tokens.extend(parent.history)
+            tokens.embedded = self.embedded
             forks.append(self._sample(index, tokens, parent.num_tokens))
             forks[-1].cached_tokens = parent.cached_tokens
         self.unforked = []
@@ -121,3 +126,8 @@ class Tracked:
             processors=tuple(self.request.processors),
             sampler=self.request.sampler,
         )
+
+
+def _embedded(request: EngineRequest) -> EmbeddedTokens | None:
+    embeds = request.prompt_embeds
+    return None if embeds is None else EmbeddedTokens(np.arange(len(embeds)), embeds.copy())

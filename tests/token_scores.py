@@ -49,7 +49,13 @@ def check_score(
 
 
 def check_prompt_scores(
-    found: Sequence[TokenLogprobs | None] | None, rows, prompt: Sequence[int], *, start: int, top: int
+    found: Sequence[TokenLogprobs | None] | None,
+    rows,
+    prompt: Sequence[int],
+    *,
+    start: int,
+    top: int,
+    tolerance=TOLERANCE,
 ):
     """What is told of a prompt, where ``rows[i]`` are the logits after its first ``i + 1`` tokens."""
     assert found is not None
@@ -58,4 +64,4 @@ def check_prompt_scores(
         if position == 0:
             assert score is None
         else:
-            check_score(score, log_softmax(rows[position - 1]), prompt[position], top)
+            check_score(score, log_softmax(rows[position - 1]), prompt[position], top, tolerance=tolerance)

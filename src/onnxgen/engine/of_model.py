@@ -6,10 +6,19 @@ from onnxgen.backends.base import Backend
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.core import EngineCore
 from onnxgen.metadata.model_spec import ModelSpec
+from onnxgen.preprocess.vocabulary import UnusedIds
 
 
-def engine_of(spec: ModelSpec, backend: Backend, config: EngineConfig) -> EngineCore:
+def engine_of(
+    spec: ModelSpec, backend: Backend, config: EngineConfig, *, unused: UnusedIds | None = None
+) -> EngineCore:
     """An engine on a model's backend; the caller closes it.
+
+    Args:
+        spec: What the model folder means.
+        backend: Executes the steps.
+        config: Budgets, cache, policy.
+        unused: Rows of the logits that are no token of the tokenizer, and never chosen; None: all are.
 
     Raises:
         BackendError: The cache cannot be had.
@@ -21,4 +30,6 @@ def engine_of(spec: ModelSpec, backend: Backend, config: EngineConfig) -> Engine
         eos_ids=spec.tokens.eos,
         context_length=spec.context_length,
         rope_switch_length=spec.decoder.rope_switch_length,
+        num_tokens=None if unused is None else unused.num_tokens,
+        unused_ids=() if unused is None else unused.holes,
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from onnxgen.engine.events import EngineEvent, FinishReason
 from onnxgen.engine.request import EngineRequest
+from onnxgen.engine.sampling.logprobs import TokenLogprobs
 from onnxgen.errors import OnnxgenError
 from onnxgen.scheduler.config import SchedulerConfig
 
@@ -73,20 +74,55 @@ class Answer:
     error: OnnxgenError | None = None
 
 
+ScoreRow = tuple[int, float, int, tuple[tuple[int, float], ...]]
+"""The fields of a `TokenLogprobs`."""
+
+Scores = tuple[ScoreRow | None, Sequence[ScoreRow | None] | None]
+"""Of the token of an event, and of its prompt."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stepped:
     """Events of one step.
 
     Attributes:
-        rows: The fields of each event in their order, with the client's request number: plain tuples cross
-            between processes several times faster than objects do.
+        rows: The fields of each event in their order, with the client's request number, up to ``error``: plain tuples
+            cross between processes several times faster than objects do.
+        scores: By place in ``rows``, the fields of ``logprobs`` and ``prompt_logprobs`` of events that have any.
     """
 
     rows: Sequence[tuple[Any, ...]]
+    scores: Mapping[int, Scores] = field(default_factory=dict[int, Scores])
 
     def events(self) -> list[EngineEvent]:
         """The events."""
-        return [EngineEvent(*row) for row in self.rows]
+        events = [EngineEvent(*row) for row in self.rows]
+        for at, (of_token, of_prompt) in self.scores.items():
+            events[at] = replace(
+                events[at],
+                logprobs=None if of_token is None else TokenLogprobs(*of_token),
+                prompt_logprobs=None if of_prompt is None else _from_rows(of_prompt),
+            )
+        return events
+
+
+def scores_of(event: EngineEvent) -> Scores | None:
+    """What crosses of an event's log probabilities; None if it has none."""
+    of_token, of_prompt = event.logprobs, event.prompt_logprobs
+    if of_token is None and of_prompt is None:
+        return None
+    return (
+        None if of_token is None else _row(of_token),
+        None if of_prompt is None else [None if score is None else _row(score) for score in of_prompt],
+    )
+
+
+def _row(score: TokenLogprobs) -> ScoreRow:
+    return score.token_id, score.logprob, score.rank, score.top
+
+
+def _from_rows(rows: Sequence[ScoreRow | None]) -> tuple[TokenLogprobs | None, ...]:
+    return tuple([None if row is None else TokenLogprobs(*row) for row in rows])
 
 
 @dataclass(frozen=True, slots=True)

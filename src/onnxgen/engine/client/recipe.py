@@ -11,6 +11,7 @@ from pathlib import Path
 from onnxgen.engine.client.base import Core
 from onnxgen.engine.config import EngineConfig
 from onnxgen.foundations.runtime_config import RuntimeConfig
+from onnxgen.preprocess.vocabulary import UnusedIds
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +22,13 @@ class ModelRecipe:
         folder: The model folder.
         runtime: How the model is run.
         engine: How its engine is configured.
+        unused: Rows of the logits that are no token of the tokenizer; None: all are tokens.
     """
 
     folder: Path
     runtime: RuntimeConfig
     engine: EngineConfig
+    unused: UnusedIds | None = None
 
     def __call__(self) -> AbstractContextManager[Core]:
         """The engine, for a ``with`` block that closes it and the model.
@@ -45,6 +48,6 @@ class ModelRecipe:
         spec = load_model_spec(self.folder)
         with (
             contextlib.closing(load_backend(spec.decoder, self.runtime)) as backend,
-            contextlib.closing(engine_of(spec, backend, self.engine)) as core,
+            contextlib.closing(engine_of(spec, backend, self.engine, unused=self.unused)) as core,
         ):
             yield core

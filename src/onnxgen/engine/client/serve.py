@@ -20,6 +20,7 @@ from onnxgen.engine.client.messages import (
     Stepped,
     Stop,
     Submit,
+    scores_of,
 )
 from onnxgen.engine.client.portable import portable
 from onnxgen.engine.events import EngineEvent
@@ -76,9 +77,10 @@ class _Server:
                 if isinstance(command, Stop):
                     return
                 self._do(command)
-            rows = [self._row(event) for event in self._core.step()]
-            if rows:
-                self._report(Stepped(rows))
+            events = self._core.step()
+            if events:
+                scores = {at: score for at, event in enumerate(events) if (score := scores_of(event))}
+                self._report(Stepped([self._row(event) for event in events], scores))
 
     def _do(self, command: Submit | Cancel | AskStats | Reconfigure) -> None:
         match command:

@@ -1,5 +1,6 @@
 """An engine on a model folder, made here or in another process."""
 
+import numpy as np
 import pytest
 
 from checkpoints import CHECKPOINTS, prompt_ids, write_checkpoint
@@ -11,6 +12,8 @@ from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.request import EngineRequest
 from onnxgen.errors import BackendError, ContextLengthError, ModelNotFoundError
 from onnxgen.foundations.runtime_config import RuntimeConfig
+from onnxgen.preprocess.vocabulary import UnusedIds
+from token_scores import check_prompt_scores, check_score, log_softmax
 
 NEW = 9
 
@@ -96,3 +99,24 @@ def test_a_folder_that_does_not_exist_is_told_by_start(tmp_path):
 
 def _refuses(**_):
     raise BackendError("no memory for the cache")
+
+
+@pytest.mark.parametrize("make", [in_process, in_subprocess])
+def test_log_probabilities_arrive_and_rows_that_are_no_token_are_never_chosen(make, folder, prompt, expected):
+    runtime = RuntimeConfig(backend="ort", threads=1, cache_dir=folder.parent / "cache")
+    run = FolderRunner(folder)
+    rows = run(prompt)
+    unused = UnusedIds(num_tokens=rows.shape[1] - 9, holes=(expected[0],))
+    with make(ModelRecipe(folder, runtime, EngineConfig(cache_tokens=512), unused)) as client:
+        client.start()
+        heard = Heard()
+        request = EngineRequest(
+            prompt, max_new_tokens=1, logprobs=2, logprobs_of="processed", prompt_logprobs=1, ignore_eos=True
+        )
+        number = client.submit(request, heard)
+        heard.end(number)
+    [event] = heard.events
+    allowed = rows[-1].copy()
+    allowed[[expected[0], *range(unused.num_tokens, rows.shape[1])]] = -np.inf
+    check_score(event.logprobs, log_softmax(allowed), int(allowed.argmax()), 2, tolerance=1e-3)
+    check_prompt_scores(event.prompt_logprobs, rows, prompt, start=0, top=1, tolerance=1e-3)

@@ -416,12 +416,7 @@ class RandomRun:
         rng = self.rng
         return EngineRequest(
             self._random_prompt(),
-            sampling=SamplingOptions(
-                temperature=rng.choice([0.0, 1.0, 3.0]),
-                top_k=rng.choice([0, 5]),
-                seed=rng.randrange(1 << 32),
-                repetition_penalty=rng.choice([1.0, 1.0, 1.3]),
-            ),
+            sampling=self._random_sampling(),
             max_new_tokens=None if self.grows else rng.choice([None, None, 1, 3, 12, 30]),
             n=rng.choice([1, 1, 1, 2, 3]),
             ignore_eos=self.grows or rng.random() < 0.75,
@@ -431,6 +426,27 @@ class RandomRun:
             deadline_s=rng.choice([*[None] * 9, 0.0, 5.0, 30.0]),
             salt=rng.choice([None, None, None, "pepper"]),
             allow_cap=rng.random() < 0.8,
+        )
+
+    def _random_sampling(self) -> SamplingOptions:
+        rng = self.rng
+        changes = {
+            "repetition_penalty": 1.3,
+            "frequency_penalty": 0.5,
+            "dry_multiplier": 0.8,
+            "no_repeat_ngram_size": 4,
+            "bad_words": [[5], [1, 2], [3, 3]],
+            "logit_bias": {3: 2.0, 6: -100.0},
+            "forced_tokens": {1: 4, 9: 4},
+            "min_p": 0.05,
+            "xtc_probability": 0.5,
+            "mirostat": rng.choice([1, 2]),
+        }
+        return SamplingOptions(
+            temperature=rng.choice([0.0, 1.0, 3.0]),
+            top_k=rng.choice([0, 5]),
+            seed=rng.randrange(1 << 32),
+            **{name: value for name, value in changes.items() if rng.random() < 0.15},
         )
 
     def _random_prompt(self) -> list[int]:

@@ -43,7 +43,8 @@ class Drawn:
     Attributes:
         row: Logits of all tokens after all changes, float32 ``[tokens]``, to be read only: a row of the model's
             logits where nothing changed it.
-        draw: How the token was drawn. Of a row that a request's own sampler chose from: from all, as they are.
+        draw: How the token was drawn. It takes the best where nothing was: of forced tokens, and where a request's own
+            sampler chose.
     """
 
     row: Row
@@ -108,7 +109,7 @@ class RowSampler:
         try:
             self._process(works, copy=keep)
             self._draw(works, num_tokens)
-            kept = {at: Drawn(works[at].row[:num_tokens], works[at].draw or _OF_ALL) for at in keep}
+            kept = {at: Drawn(works[at].row[:num_tokens], works[at].draw or _NOT_DRAWN) for at in keep}
         finally:
             for work in works:
                 work.take_back()
@@ -212,4 +213,4 @@ class RowSampler:
             choose_by_samplers(chosen, self._stacks, num_tokens=num_tokens)
 
 
-_OF_ALL = Draw(temperature=1.0)
+_NOT_DRAWN = Draw()

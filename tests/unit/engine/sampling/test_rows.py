@@ -283,7 +283,8 @@ def test_what_a_token_was_drawn_from_can_be_kept():
     np.testing.assert_array_equal(kept[0].row, [0, 5, BANNED, BANNED, 0, 0, 0, 0, 0])
     assert (kept[0].draw.temperature, kept[0].draw.top_k) == (0.7, 3)
     assert np.flatnonzero(kept[1].row == 0).tolist() == [8] == [chosen[1]]
-    assert kept[2].draw.temperature == 1.0
+    assert kept[1].draw.takes_best
+    assert kept[2].draw.takes_best
     np.testing.assert_array_equal(logits, 0)
     assert chosen == sampler.choose(logits, rows)
 

@@ -17,6 +17,7 @@ from onnxgen.foundations.json_text import parse_json
 from onnxgen.foundations.suggest import did_you_mean
 
 if TYPE_CHECKING:
+    from onnxgen.preprocess.chat_template import ChatTemplate
     from onnxgen.preprocess.detokenizer import IncrementalDetokenizer
 
 _OPTIONS = ("add_special_tokens", "skip_special_tokens", "chat_template_kwargs")
@@ -44,6 +45,7 @@ class Tokenizer:
         self._add_special_tokens = False
         self._skip_special_tokens = True
         self._template_variables: dict[str, Any] = {}
+        self._template: tuple[str | None, ChatTemplate] | None = None
 
     @property
     def bos_token_id(self) -> int:
@@ -164,8 +166,12 @@ class Tokenizer:
         """
         from onnxgen.preprocess.chat_template import ChatTemplate
 
-        template = ChatTemplate.require(self._text.folder, override=template_str or None)
-        return template.render(
+        # A template that is used again was compiled and looked at already.
+        key = template_str or None
+        kept = self._template
+        if kept is None or kept[0] != key:
+            kept = self._template = key, ChatTemplate.require(self._text.folder, override=key)
+        return kept[1].render(
             _list(messages, "messages"),
             tools=_list(tools, "tools") if tools else None,
             add_generation_prompt=add_generation_prompt,

@@ -75,8 +75,9 @@ def probe_style(render: Render, *, writes_header: bool) -> MessageStyle:
 
     plain = attempt(_QUESTION)
     parts = attempt({"role": "user", "content": [{"type": "text", "text": _WORD}]})
-    takes_parts = parts is not None and "'type'" not in parts  # a part written as it is
     shows_text, shows_parts = (shown is not None and _WORD in shown for shown in (plain, parts))
+    # Some templates write a part as it is, some leave out whatever is no text.
+    takes_parts = parts is not None and "'type'" not in parts and (shows_parts or not shows_text)
     system = attempt({"role": "system", "content": "s3m"}, _QUESTION)
     return MessageStyle(
         arguments_as_text=as_text,

@@ -190,6 +190,13 @@ def test_parts_are_joined_for_templates_that_know_none(text):
         render(text, [{"role": "user", "content": [*PARTS, {"type": "image_url", "image_url": "x"}]}])
 
 
+def test_parts_are_joined_for_templates_that_would_leave_them_out():
+    text = "{% for m in messages %}[{{ m.content if m.content is string else '' }}]{% endfor %}"
+    assert render(text, [{"role": "user", "content": PARTS}]) == "[ab]"
+    shown = chat_template(TEMPLATES["qwen"]).render([{"role": "user", "content": PARTS}])
+    assert shown.startswith("<|im_start|>user\nab<|im_end|>")
+
+
 def test_parts_stay_for_templates_that_know_them():
     text = "{% for m in messages %}{% for p in m.content %}<{{ p.text }}>{% endfor %}{% endfor %}"
     assert render(text, [{"role": "user", "content": PARTS}]) == "<a><b>"

@@ -312,5 +312,7 @@ def _ends_as(text: str, pattern: str, length: int) -> bool:
 
 
 def _fallback_byte(token: str) -> int | None:
+    if not token.startswith("<0x"):
+        return None
     match = _BYTE_TOKEN.fullmatch(token)
     return int(match[1], 16) if match else None

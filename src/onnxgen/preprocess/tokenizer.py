@@ -227,7 +227,12 @@ class Tokenizer:
 
     @cached_property
     def _token_bytes(self) -> tuple[bytes, ...]:
-        return tuple(map(self.token_bytes, range(max(self.vocab_size, self._model_vocab_size))))
+        rows = max(self.vocab_size, self._model_vocab_size)
+        names, read, special = self._backend.id_to_token, self._read_bytes, self.special_ids
+        tokens = ((i, names(i)) for i in range(rows))
+        return tuple(
+            b"" if token is None else token.encode() if i in special else read(token) for i, token in tokens
+        )
 
     def _is_dense(self, size: int) -> bool:
         id_to_token = self._backend.id_to_token

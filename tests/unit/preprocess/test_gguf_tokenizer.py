@@ -87,6 +87,7 @@ def test_ids_are_those_of_the_original_tokenizer(tmp_path, name):
         assert tokenizer.encode(text) == ids, text
         detokenizer = IncrementalDetokenizer(tokenizer)
         assert "".join(map(detokenizer.push, ids)) + detokenizer.flush() == tokenizer.decode(ids)
+        assert b"".join(map(tokenizer.token_bytes, ids)).decode() == tokenizer.decode(ids)
     for text, ids in content["ids_with_special_tokens"]:
         assert tokenizer.encode(text, add_special_tokens=True) == ids, text
 

@@ -22,6 +22,8 @@ _FIRST_RUN, _GROWTH = 16, 4
 """The nucleus is looked for among so many of the best tokens, then among so many times as many."""
 _EXACT_VOCAB = 64
 """With so many tokens or fewer, its size is counted on the whole."""
+_SOME, _DEPTH = 64, 16
+"""So many of the best logits are looked at first, then those down to so many temperatures below the best."""
 _BLOCK = 256
 _NUMBERS = 256
 _COLDEST, _HOTTEST = 1e-30, 1e30
@@ -85,6 +87,8 @@ class Candidates:
         first = 0
         for last in self.runs:
             put_best_first(self.row, order, first=first, last=last)
+            if place < last:  # what comes after moves nothing before
+                break
             first = last
         return int(order[place])
 
@@ -110,7 +114,7 @@ def best_of(row: Row, top_k: int, *, top_p: float, temperature: float) -> Candid
 def nucleus_of(row: Row, *, top_p: float, temperature: float) -> Candidates:
     """The best tokens that together reach a share of ``top_p``, by a bound on what all others can weigh."""
     vocab, share = len(row), np.float32(top_p)
-    for values in _longer_and_longer(row):
+    for values in _longer_and_longer(row, temperature):
         weights = _weights(values, values[0], temperature)
         kept = _nucleus_size(weights, vocab, share)
         if kept is not None:
@@ -159,12 +163,15 @@ def _runs_to(size: int, vocab: int) -> tuple[int, ...]:
     return runs if vocab <= _EXACT_VOCAB else runs[: 1 + next(i for i, n in enumerate(runs) if n >= size)]
 
 
-def _longer_and_longer(row: Row) -> Iterator[Row]:
+def _longer_and_longer(row: Row, temperature: float) -> Iterator[Row]:
     """The best logits, descending: some, more, all."""
-    if len(row) > _EXACT_VOCAB:
-        for count in (64, 4096):
-            if count < len(row):
-                yield _best_values(row, count)
+    if len(row) > _SOME:
+        some = _best_values(row, _SOME)
+        yield some
+        # those further down rarely make up a nucleus
+        deep = row >= some[0] - np.float32(min(_DEPTH * temperature, _HOTTEST))
+        if _SOME < np.count_nonzero(deep) < len(row) / 4:
+            yield np.sort(row[deep])[::-1]
     yield np.sort(row)[::-1]
 
 

@@ -110,7 +110,9 @@ class AsyncLLM:
             self._client = _in_thread(self._model, engine)
         else:
             self._text = ModelText(folder, clock=clock)
-            self._client = in_subprocess(ModelRecipe(folder, self.config, engine))
+            self._client = in_subprocess(
+                ModelRecipe(folder, self.config, engine, unused=self._text.unused_ids)
+            )
         self.spec: ModelSpec = self._text.spec
         self.tokenizer: Tokenizer = self._text.tokenizer
         self._loop = OneLoop(self._client)

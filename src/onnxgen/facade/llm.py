@@ -303,6 +303,30 @@ class LLM:
         """
         return ChatSession(self._text_model, system=system, prompt_options=prompt_options)
 
+    def load_adapter(self, path: str | os.PathLike[str], name: str) -> None:
+        """Load a low-rank adapter, which requests then use by ``adapter=name``; others are answered without it.
+
+        Args:
+            path: A PEFT folder, or an ``.onnx_adapter`` file of ONNX Runtime.
+            name: What requests call it.
+
+        Raises:
+            StateError: The name is taken.
+            ModelNotFoundError: Nothing is there.
+            ModelFileError: The files are broken, or do not fit the model.
+            CapabilityError: The adapter changes the model in a way that cannot be applied.
+        """
+        self._text_model.adapters.load(path, name)
+
+    def unload_adapter(self, name: str) -> None:
+        """Let go of an adapter.
+
+        Raises:
+            OptionError: There is no adapter of that name.
+            StateError: A request uses it.
+        """
+        self._text_model.adapters.unload(name)
+
     def stats(self) -> EngineStats | None:
         """What the engine has done for all requests together; None before the first."""
         return self._text_model.engine.stats()

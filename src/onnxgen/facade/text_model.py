@@ -12,6 +12,7 @@ from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.core import EngineCore
 from onnxgen.engine.of_model import engine_of
 from onnxgen.engine.shared import SharedEngine
+from onnxgen.facade.adapters import Adapters
 from onnxgen.facade.answer import Clock
 from onnxgen.facade.answering import answer_questions, start_answers
 from onnxgen.facade.beam_answering import answer_with_beams, check_beam_question
@@ -37,6 +38,7 @@ class TextModel:
         text: Prompts into requests, tokens into answers.
         model: The model.
         engine: Made when it is first asked for something.
+        adapters: Of the model, for requests by name.
 
     Raises:
         ModelFileError: A file of the folder is missing or wrong.
@@ -55,12 +57,13 @@ class TextModel:
         started = clock()
         self.text = ModelText(folder, clock=clock)  # before the weights: a broken tokenizer is told at once
         self.model = Model(self.text.config, runtime=config, backend=backend)
+        self.adapters = Adapters(self.model)
         self.engine = SharedEngine(lambda: self.make_engine(engine or default_engine_config(config)))
         self.text.load_s = clock() - started
 
     def make_engine(self, config: EngineConfig) -> EngineCore:
         """An engine on the model's backend; the caller closes it."""
-        return engine_of(self.text.spec, self.model.backend, config)
+        return engine_of(self.text.spec, self.model.backend, config, unused=self.text.unused_ids)
 
     def answer(self, questions: Sequence[Question]) -> Iterator[Chunk]:
         """The pieces of all answers as they come; the work happens while they are taken.
@@ -93,6 +96,7 @@ class TextModel:
     def close(self) -> None:
         """Release engine and model. Calling it twice is harmless."""
         self.engine.close()
+        self.adapters.close()
         self.model.close()
 
 

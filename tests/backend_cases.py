@@ -24,11 +24,14 @@ class Case:
     """A backend, the logits it should give, and how near they must come (0: bit for bit)."""
 
     backend: FakeBackend | OrtBackend | NativeBackend
-    logits: Callable[[Sequence[int]], np.ndarray]  # [tokens, vocab] after each token
+    # [tokens, vocab] after each token
+    logits: Callable[[Sequence[int]], np.ndarray] = dataclasses.field(repr=False)
     tolerance: float
     rope_switch: int | None = None  # longer sequences must be computed anew
-    hidden: Callable[[Sequence[int]], np.ndarray] | None = None  # [tokens, hidden] behind the last norm
-    embeddings: np.ndarray | None = None  # [vocab, hidden] that the first layer reads
+    # [tokens, hidden] behind the last norm
+    hidden: Callable[[Sequence[int]], np.ndarray] | None = dataclasses.field(default=None, repr=False)
+    # [vocab, hidden] that the first layer reads
+    embeddings: np.ndarray | None = dataclasses.field(default=None, repr=False)
 
     def check(self, got: np.ndarray, tokens: Sequence[int], rows: Sequence[int], note: object = "") -> None:
         """Compare logits with the oracle's after the given positions of a sequence."""

@@ -36,6 +36,18 @@ logger = logging.getLogger(__name__)
 Float32Array = npt.NDArray[np.float32]
 
 
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """What a sequence was after its first ``length`` tokens, where the backend cannot go back to it by itself."""
+
+    length: int
+    long: bool
+    content: npt.NDArray[np.uint8]
+    # None where those of the model are not known
+    logits: Float32Array | None
+    hidden: Float32Array | None
+
+
 @dataclass(slots=True)
 class _Row:
     # which part of the cache is its own
@@ -46,9 +58,12 @@ class _Row:
     long: bool = False
     # of the token after the last one, or None when they must be computed
     logits: Float32Array | None = None
+    # whether somebody set them in place of the model's
+    was_set: bool = False
     # of the last token, once somebody asked for hidden states
     hidden: Float32Array | None = None
     embedded: EmbeddedTokens | None = None
+    snapshot: _Snapshot | None = None
     # whether some of what is cached is copied by the next step only
     awaits_copies: bool = False
 
@@ -183,10 +198,41 @@ class Batch:
         if state.embedded is not None:
             state.embedded = state.embedded.truncated(length)
         self._forget(state, length)
+        snapshot = state.snapshot
+        if snapshot is not None and length < snapshot.length:
+            state.snapshot = None
+        elif snapshot is not None and length == snapshot.length == state.cached:
+            state.logits, state.hidden, state.was_set = snapshot.logits, snapshot.hidden, False
+
+    def keep_snapshots(self, rows: Sequence[int]) -> None:
+        """Make it cheap to rewind some sequences to what they are now, or to any length after it.
+
+        Where the backend can go back to any length, or cannot give out what it holds, nothing is kept. The last snapshot
+        of a sequence replaces the one before.
+
+        Raises:
+            StateError: A sequence has no tokens, or the batch is closed.
+            BackendError: A step failed. The sequences are as they were.
+        """
+        if self._backend.capabilities.rewind:
+            return
+        self.forward(rows)
+        for row in (self._rows[i] for i in rows):
+            if self._cache is None or not row.cached or row.awaits_copies:
+                continue  # what is still to be copied is kept by the row that it comes from
+            (block,) = self._blocks(row.slot)
+            known = row.cached == len(row.tokens) and not row.was_set and row.logits is not None
+            row.snapshot = _Snapshot(
+                row.cached,
+                row.long,
+                self._cache.export_block(block, row.cached),
+                row.logits.copy() if known and row.logits is not None else None,
+                row.hidden if known else None,
+            )
 
     def set_logits(self, row: int, logits: Float32Array) -> None:
         """Replace the logits ``[vocab]`` of the token after a sequence's last one."""
-        self._rows[row].logits = logits
+        self._rows[row].logits, self._rows[row].was_set = logits, True
 
     def use_adapter(self, name: str | None) -> None:
         """Compute all sequences under an adapter of the backend, or under none; whoever says so keeps it loaded."""
@@ -271,14 +317,15 @@ class Batch:
             raise CapabilityError("this model gives no hidden states: nothing in its graph looks like a head")
         self._keeps_hidden = True
         missing = [i for i in rows if self._rows[i].hidden is None]
-        held = [(self._rows[i], self._rows[i].logits) for i in missing]
+        held = [(row, row.logits, row.was_set) for row in (self._rows[i] for i in missing)]
         try:
-            for row, _ in held:
+            for row, _, _ in held:
                 row.logits = None
             self.forward(missing)
         finally:
-            for row, logits in held:
-                row.logits = row.logits if logits is None else logits  # which may have been set
+            for row, logits, was_set in held:
+                if logits is not None:
+                    row.logits, row.was_set = logits, was_set
         found = [row.hidden for row in (self._rows[i] for i in rows) if row.hidden is not None]
         return np.stack(found)
 
@@ -317,8 +364,19 @@ class Batch:
 
     def _forget(self, row: _Row, cached: int) -> None:
         """Let the cache hold at most ``cached`` tokens of a row."""
-        if row.cached > cached:
-            row.cached = cached if self._backend.capabilities.rewind else 0
+        if row.cached <= cached:
+            return
+        if self._backend.capabilities.rewind:
+            row.cached = cached
+            return
+        row.cached = 0
+        snapshot = row.snapshot
+        if snapshot is None or snapshot.length > cached or snapshot.long != row.long or self._copies:
+            return  # what a copy is still to be made of must stay where it is
+        assert self._cache is not None
+        (block,) = self._blocks(row.slot)
+        self._cache.import_block(block, snapshot.content, snapshot.length)
+        row.cached = snapshot.length
 
     def _is_long(self, length: int) -> bool:
         return self._rope_switch is not None and length > self._rope_switch
@@ -404,14 +462,14 @@ class Batch:
         logits = output.logits
         for at, row in enumerate(rows):
             row.cached += 1
-            row.logits = logits[at]
+            row.logits, row.was_set = logits[at], False
         if self._keeps_hidden:
             self._take(output, rows)
 
     def _take(self, output: StepOutput, rows: Sequence[_Row]) -> None:
         """Give rows that are up to date what a step computed of them."""
         for at, row in enumerate(rows):
-            row.logits = output.logits[at]
+            row.logits, row.was_set = output.logits[at], False
             row.hidden = None if output.hidden_states is None else output.hidden_states[at]
 
     def _execute(self, step: Step) -> StepOutput:

@@ -177,7 +177,18 @@ class Generator:
             self._search.rewind(length)
 
     def snapshot_state(self) -> None:
-        """Nothing to do: every position can be rewound to without a snapshot."""
+        """Make it cheap to rewind to here, or to any length after it, for models with a recurrent state.
+
+        Every position of every model can be rewound to without; such a model then computes its sequence anew, from the
+        last snapshot at or before that position on, if there is one. The last snapshot replaces the one before; a rewind
+        to before it drops it.
+
+        Raises:
+            BackendError: The step failed.
+        """
+        with self._guard:
+            self._check_open()
+            self._search.keep_snapshot()
 
     def get_output(self, name: str) -> Float32Array:
         """An output of the last run, by its name in the graph.

@@ -133,3 +133,23 @@ def test_embeddings_of_ids_come_from_the_model(folder: Path) -> None:
         model.token_embeddings([0.5])
     with pytest.raises(CapabilityError, match="no row stands for a token"):
         open_model(folder, fake_backend()).token_embeddings([1])
+
+
+def test_a_snapshot_makes_going_back_cheap(folder: Path) -> None:
+    backend = fake_backend(rewind=False)
+    g = generator(folder, backend, max_length=40)
+    g.append_tokens([5, 6, 7, 8])
+    g.snapshot_state()
+    answers: list[list[int]] = []
+    for _ in range(2):
+        before = backend.num_tokens
+        for _ in range(5):
+            g.generate_next_token()
+        answers.append(g.get_sequence(0).tolist())
+        assert backend.num_tokens - before == 4, "the prompt is not computed again"
+        g.rewind_to(4)
+    assert answers[0] == answers[1]
+    g.rewind_to(0)
+    with pytest.raises(StateError):
+        g.snapshot_state()
+        g.generate_next_token()

@@ -104,6 +104,14 @@ class Search(Protocol):
         """
         ...
 
+    def keep_snapshot(self) -> None:
+        """Make it cheap to go back to what is here now, or to any length after it.
+
+        Raises:
+            BackendError: Processing failed.
+        """
+        ...
+
     def rewind(self, length: int) -> None:
         """Go back to the first ``length`` tokens, 0 to all there are.
 

@@ -146,6 +146,9 @@ class BeamRows:
         for row, values in enumerate(logits):
             self._batch.set_logits(row, values)
 
+    def keep_snapshot(self) -> None:
+        """Nothing to keep: beams go back to their beginning only."""
+
     def rewind(self, length: int) -> None:
         """Begin anew: to 0 tokens, as beams that were dropped on the way cannot be had back."""
         if length == self.length:

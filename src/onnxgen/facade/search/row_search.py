@@ -133,6 +133,12 @@ class RowSearch:
             self._batch.set_logits(i, row)
         self._has_logits = True
 
+    def keep_snapshot(self) -> None:
+        """Make it cheap to go back to where the rows are now."""
+        active = [i for i, row in enumerate(self._rows) if row.eos_at is None and self._batch.length(i)]
+        self._batch.keep_snapshots(active)
+        self._note_run()
+
     def rewind(self, length: int) -> None:
         """Go back to the first ``length`` tokens of every row."""
         for i, row in enumerate(self._rows):

@@ -36,8 +36,8 @@ class Stage(Protocol):
         ...
 
     @property
-    def held(self) -> int:
-        """Characters that are complete and held all the same, because what comes may change them."""
+    def held(self) -> str:
+        """Text of whole characters that is held all the same, because what comes may change it."""
         ...
 
 
@@ -60,9 +60,9 @@ class MapStage:
         return self._function(piece)
 
     @property
-    def held(self) -> int:
+    def held(self) -> str:
         """Nothing is ever held."""
-        return 0
+        return ""
 
 
 class FirstStage:
@@ -87,9 +87,9 @@ class FirstStage:
         return self._others(piece)
 
     @property
-    def held(self) -> int:
+    def held(self) -> str:
         """Nothing is ever held."""
-        return 0
+        return ""
 
 
 class LastStage:
@@ -115,9 +115,9 @@ class LastStage:
         return self._others(piece)
 
     @property
-    def held(self) -> int:
-        """Characters of the token before, if another one follows."""
-        return 0 if self._held is None else len(self._others(self._held))
+    def held(self) -> str:
+        """The token before, as far as it does not depend on whether another one follows."""
+        return "" if self._held is None else self._last(self._held)
 
 
 class DistinctStage:
@@ -144,9 +144,9 @@ class DistinctStage:
         return self._function(piece)
 
     @property
-    def held(self) -> int:
+    def held(self) -> str:
         """Nothing is ever held."""
-        return 0
+        return ""
 
 
 class ByteFallbackStage:
@@ -160,7 +160,7 @@ class ByteFallbackStage:
         self._run = bytearray()
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._broken = False
-        self._complete = 0
+        self._complete = ""
 
     def push(self, piece: str) -> Sequence[str]:
         """Collect a byte, or end the run and pass the token on."""
@@ -171,10 +171,10 @@ class ByteFallbackStage:
             return (_REPLACEMENT,)
         self._run.append(byte)
         try:
-            self._complete += len(self._decoder.decode(bytes((byte,))))
+            self._complete += self._decoder.decode(bytes((byte,)))
         except UnicodeDecodeError:
             self._broken = True
-            self._complete = 0
+            self._complete = ""
             return self._give_up()
         return ()
 
@@ -188,13 +188,13 @@ class ByteFallbackStage:
         return piece if byte is None else bytes((byte,))
 
     @property
-    def held(self) -> int:
-        """Characters of the run so far."""
+    def held(self) -> str:
+        """The run so far."""
         return self._complete
 
     def _end_run(self) -> Sequence[str]:
         self._broken = False
-        self._complete = 0
+        self._complete = ""
         self._decoder.reset()
         try:
             text = self._run.decode()
@@ -231,9 +231,9 @@ class ByteLevelStage:
         return token_bytes(piece)
 
     @property
-    def held(self) -> int:
+    def held(self) -> str:
         """Only what is no character yet is held."""
-        return 0
+        return ""
 
 
 class StripTextStage:
@@ -269,9 +269,16 @@ class StripTextStage:
         return piece
 
     @property
-    def held(self) -> int:
+    def held(self) -> str:
         """What is held is most often the end."""
-        return 0
+        return ""
+
+    def without_start(self, text: str) -> str:
+        """What will be left of a text that comes next, its end aside."""
+        begin = 0
+        while begin < min(self._start, len(text)) and text[begin] == self._content:
+            begin += 1
+        return text[begin:]
 
 
 class ReplaceTextStage:
@@ -302,9 +309,9 @@ class ReplaceTextStage:
         return piece.replace(self._pattern, self._content)
 
     @property
-    def held(self) -> int:
-        """Length of what may be the beginning of the pattern."""
-        return len(self._held)
+    def held(self) -> str:
+        """What may be the beginning of the pattern counts when it is none."""
+        return ""
 
 
 def _ends_as(text: str, pattern: str, length: int) -> bool:

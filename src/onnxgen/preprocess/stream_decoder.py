@@ -49,7 +49,14 @@ class StreamDecoder:
     @property
     def held(self) -> int:
         """Characters of the text that are complete and not given yet."""
-        return sum(stage.held for stage in self._stages)
+        count = 0
+        for place, stage in enumerate(self._stages):
+            text = stage.held
+            for later in self._stages[place + 1 :] if text else ():
+                if isinstance(later, StripTextStage):
+                    text = later.without_start(text)
+            count += len(text)
+        return count
 
     def _run(self, pieces: Sequence[str], begin: int) -> str:
         for stage in self._stages[begin:]:

@@ -14,23 +14,29 @@ from unittest import mock
 
 import numpy as np
 
+from onnxgen.backends.adapters import Adapter
 from onnxgen.backends.base import KVCache, Step, StepOutput
 from onnxgen.backends.fake import FakeBackend
 from onnxgen.conformance.engine_trace import TraceReport, check_trace
-from onnxgen.engine import outside_pool
+from onnxgen.engine import core, outside_pool
 from onnxgen.engine.block_mover import CacheBlockMover
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.core import EngineCore
 from onnxgen.engine.events import EngineEvent
 from onnxgen.engine.request import EngineRequest
+from onnxgen.engine.sampling.logprobs import TokenLogprobs
 from onnxgen.engine.sampling.options import SamplingOptions
-from onnxgen.engine.sampling.rows import RowSampler
+from onnxgen.engine.sampling.rows import Drawn, RowSampler
+from onnxgen.engine.sampling.scoring import processed_logprobs, raw_logprobs
 from onnxgen.engine.sampling.state import RowState
 from onnxgen.errors import AdmissionError, BackendError, ContextLengthError
 from onnxgen.scheduler.config import SchedulerConfig
+from random_sampling import random_sampling
+from token_scores import check_prompt_scores, check_score, log_softmax
 
 VOCAB = 13
 EOS = 12
+ADAPTERS = ("poet", "lawyer")
 MAX_CONTEXT = 48
 
 
@@ -58,10 +64,23 @@ class SoloRow:
         return np.array(self.tokens, np.int64)
 
 
-def solo_answer(
-    backend: FakeBackend, request: EngineRequest, index: int, *, max_tokens: int
-) -> tuple[list[int], str]:
-    """What sample ``index`` of a request must be, without cache, step or neighbour; and why it ends.
+@dataclass(frozen=True)
+class SoloAnswer:
+    """What a sample must be.
+
+    Attributes:
+        tokens: Of the answer, without one that ends it.
+        reason: Why it ends.
+        scores: Of these tokens, and of one that ends it, where they were asked for.
+    """
+
+    tokens: list[int]
+    reason: str
+    scores: list[TokenLogprobs | None]
+
+
+def solo_answer(backend: FakeBackend, request: EngineRequest, index: int, *, max_tokens: int) -> SoloAnswer:
+    """What sample ``index`` of a request must be, without cache, step or neighbour.
 
     Args:
         backend: Whose logits count.
@@ -76,16 +95,31 @@ def solo_answer(
     sampler = RowSampler(eos_ids=[EOS])
     if request.max_new_tokens is not None:
         max_tokens = min(max_tokens, row.num_prompt + request.max_new_tokens)
-    while True:
-        [token] = sampler.choose(backend.logits_after(row.tokens)[None], [row])
+    scores: list[TokenLogprobs | None] = []
+    reason = "length" if row.num_tokens == max_tokens else None
+    while reason is None:
+        logits = backend.logits_after(row.tokens, adapter=request.adapter)
+        [token], drawn = sampler.choose_and_keep(logits[None].copy(), [row], keep=[0])
         assert isinstance(token, int), token
+        scores.append(_solo_score(request, logits, drawn[0], token))
         if token == EOS and not request.ignore_eos:
-            return row.tokens[row.num_prompt :], "eos"
-        if token in request.stop_token_ids:
-            return row.tokens[row.num_prompt :], "stop"
-        row.tokens.append(token)
-        if row.num_tokens == max_tokens:
-            return row.tokens[row.num_prompt :], "length"
+            reason = "eos"
+        elif token in request.stop_token_ids:
+            reason = "stop"
+        else:
+            row.tokens.append(token)
+            reason = "length" if row.num_tokens == max_tokens else None
+    return SoloAnswer(row.tokens[row.num_prompt :], reason, scores)
+
+
+def _solo_score(request: EngineRequest, logits, drawn: Drawn, token: int) -> TokenLogprobs | None:
+    if request.logprobs is None:
+        return None
+    if request.logprobs_of == "processed":
+        return processed_logprobs(drawn, token, request.logprobs)
+    [score] = raw_logprobs([logits], [token], [request.logprobs])
+    check_score(score, log_softmax(logits), token, request.logprobs)
+    return score
 
 
 class FailsOn:
@@ -148,6 +182,8 @@ class Outcome:
     Attributes:
         requests: By the engine's number.
         answers: Tokens by request and sample.
+        scores: What was told of these, and of tokens that ended an answer.
+        prompt_scores: What was told of prompts, by request.
         ends: The last event of each.
         cancelled: Samples that were cancelled, with the reason that was given.
         num_steps: Steps that were asked for.
@@ -158,6 +194,8 @@ class Outcome:
 
     requests: dict[int, EngineRequest] = field(default_factory=dict)
     answers: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    scores: dict[tuple[int, int], list[TokenLogprobs | None]] = field(default_factory=dict)
+    prompt_scores: dict[int, tuple[TokenLogprobs | None, ...]] = field(default_factory=dict)
     ends: dict[tuple[int, int], EngineEvent] = field(default_factory=dict)
     cancelled: dict[tuple[int, int], str] = field(default_factory=dict)
     num_steps: int = 0
@@ -191,6 +229,8 @@ class RandomRun:
         self.num_requests = self.rng.randint(4, 20)
         self.beginnings = [self._tokens(self.rng.randint(1, 24)) for _ in range(3)]
         self.backend = Interruptible(VOCAB, max_context=MAX_CONTEXT, eos_token_id=EOS, **self.backend_options)
+        for name in ADAPTERS:
+            self.backend.adapters.load(Adapter(name, "", digest=name))
         self.trace = folder / "trace.jsonl"
         self.rope_switch = self.rng.choice([None, None, self.rng.randint(2, MAX_CONTEXT)])
         self.grows = self.rng.random() < 0.4
@@ -217,6 +257,7 @@ class RandomRun:
         with (
             mock.patch.object(outside_pool, "_MIB", self.rng.choice([100, 500, 2000, 1 << 20])),
             mock.patch.object(outside_pool, "CacheBlockMover", moving),
+            mock.patch.object(core, "_LOGITS_BYTES", 4 * VOCAB * self.rng.choice([1, 2, 7, 1000])),
         ):
             return EngineCore(
                 self.backend, config, eos_ids=[EOS], rope_switch_length=self.rope_switch, clock=self.clock
@@ -256,6 +297,7 @@ class RandomRun:
         for index in range(request.n):
             self.open.add((number, index))
             self.outcome.answers[number, index] = []
+            self.outcome.scores[number, index] = []
         return MAX_CONTEXT * request.n
 
     def _disturb(self) -> None:
@@ -284,6 +326,7 @@ class RandomRun:
         for event in events:
             key = event.request_id, event.index
             assert key in self.open, f"{event} after its end, or of nobody"
+            self._keep_scores(event)
             if event.token_id is not None and not event.is_eos:
                 assert key not in self.outcome.cancelled, f"{event} after its cancel"
                 self.outcome.answers[key].append(event.token_id)
@@ -292,6 +335,19 @@ class RandomRun:
                 self.outcome.ends[key] = event
         for key in self.outcome.cancelled:
             assert key not in self.open, f"{key} was cancelled and has not ended a step later"
+
+    def _keep_scores(self, event: EngineEvent) -> None:
+        """Tokens come with theirs, and prompts with the first token, or with the end where there are none."""
+        request = self.outcome.requests[event.request_id]
+        key = event.request_id, event.index
+        if event.token_id is not None:
+            self.outcome.scores[key].append(event.logprobs)
+        assert event.logprobs is None or event.token_id is not None
+        scored = event.finish_reason == "length" and request.max_new_tokens == 0
+        due = request.prompt_logprobs is not None and event.request_id not in self.outcome.prompt_scores
+        assert (event.prompt_logprobs is not None) == (due and (event.token_id is not None or scored)), event
+        if event.prompt_logprobs is not None:
+            self.outcome.prompt_scores[event.request_id] = event.prompt_logprobs
 
     def _close(self) -> None:
         stats = self.core.stats()
@@ -315,6 +371,8 @@ class RandomRun:
         assert outcome.report is not None
         assert not outcome.report.violations, "\n".join(map(str, outcome.report.violations[:10]))
         self.errors_to_come = sum(number < self.backend.num_steps for number in self._fail_steps)
+        for number, scores in outcome.prompt_scores.items():
+            self._check_prompt(outcome.requests[number], scores)
         for key, end in outcome.ends.items():
             request, answer = outcome.requests[key[0]], outcome.answers[key]
             usage = end.usage
@@ -323,11 +381,23 @@ class RandomRun:
             assert 0 <= usage.cached_tokens < len(request.prompt)
             assert (end.error is not None) == (end.finish_reason == "error")
             self._check_answer(key, request, answer, end)
+        for name in ADAPTERS:
+            self.backend.adapters.unload(name)  # nobody uses it any more
+
+    def _check_prompt(self, request: EngineRequest, scores: Sequence[TokenLogprobs | None]) -> None:
+        prompt, start = list(request.prompt), request.prompt_logprobs_start
+        rows = [
+            self.backend.logits_after(prompt[: i + 1], adapter=request.adapter) for i in range(len(prompt))
+        ]
+        assert request.prompt_logprobs is not None
+        check_prompt_scores(scores, rows, prompt, start=start, top=request.prompt_logprobs)
 
     def _check_answer(
         self, key: tuple[int, int], request: EngineRequest, answer: list[int], end: EngineEvent
     ) -> None:
-        expected, reason = self._alone(request, key[1])
+        expected, reason, scores = self._alone(request, key[1])
+        told = self.outcome.scores[key]
+        assert told == scores[: len(told)], (key, request, told, scores)
         if (answer, end.finish_reason) == (expected, reason):
             return
         assert answer == expected[: len(answer)], (key, request)
@@ -349,16 +419,16 @@ class RandomRun:
     def _fail_steps(self) -> Sequence[int]:
         return self.backend_options.get("fail_steps", ())
 
-    def _alone(self, request: EngineRequest, index: int) -> tuple[list[int], str]:
-        """The answer, and how it ends; one that feeds what the backend fails on ends there."""
+    def _alone(self, request: EngineRequest, index: int) -> tuple[list[int], str, list[TokenLogprobs | None]]:
+        """The answer, how it ends, and its scores; one that feeds what the backend fails on ends there."""
         fails = self.backend_options.get("fail_when", lambda tokens: False)
         limit = self.core.max_seq_tokens
-        answer, reason = solo_answer(self.backend, request, index, max_tokens=limit)
-        fed = len(answer) - (reason == "length")
-        for length in range(fed + 1):
-            if fails([*request.prompt, *answer[:length]]):
-                return answer[:length], "error"
-        return answer, reason
+        solo = solo_answer(self.backend, request, index, max_tokens=limit)
+        fed = len(solo.tokens) - (solo.reason == "length")
+        for length in range(max(fed, 0) + 1):
+            if fails([*request.prompt, *solo.tokens[:length]]):
+                return solo.tokens[:length], "error", solo.scores[:length]
+        return solo.tokens, solo.reason, solo.scores
 
     # what is random
 
@@ -375,6 +445,8 @@ class RandomRun:
             options["window"] = rng.randint(1, 20)
         if kind == "exact":
             options["rewind"] = False
+        if rng.random() < 0.3:
+            options["adapters"] = "step"
         if rng.random() < 0.2:
             options["copy_blocks"] = False
         if rng.random() < 0.4:
@@ -414,10 +486,16 @@ class RandomRun:
 
     def _random_request(self) -> EngineRequest:
         rng = self.rng
+        prompt = self._random_prompt()
+        scoring: dict[str, Any] = {}
+        if rng.random() < 0.4:
+            scoring["prompt_logprobs"] = rng.choice([0, 0, 2, VOCAB])
+            scoring["prompt_logprobs_start"] = rng.choice([0, 0, rng.randrange(len(prompt))])
+        lengths = [0] if scoring and rng.random() < 0.3 else [None, None, 1, 3, 12, 30]
         return EngineRequest(
-            self._random_prompt(),
-            sampling=self._random_sampling(),
-            max_new_tokens=None if self.grows else rng.choice([None, None, 1, 3, 12, 30]),
+            prompt,
+            sampling=random_sampling(rng, vocab=VOCAB, eos=EOS),
+            max_new_tokens=None if self.grows else rng.choice(lengths),
             n=rng.choice([1, 1, 1, 2, 3]),
             ignore_eos=self.grows or rng.random() < 0.75,
             stop_token_ids=() if self.grows else rng.choice([(), (), (), (3, 7)]),
@@ -426,27 +504,10 @@ class RandomRun:
             deadline_s=rng.choice([*[None] * 9, 0.0, 5.0, 30.0]),
             salt=rng.choice([None, None, None, "pepper"]),
             allow_cap=rng.random() < 0.8,
-        )
-
-    def _random_sampling(self) -> SamplingOptions:
-        rng = self.rng
-        changes = {
-            "repetition_penalty": 1.3,
-            "frequency_penalty": 0.5,
-            "dry_multiplier": 0.8,
-            "no_repeat_ngram_size": 4,
-            "bad_words": [[5], [1, 2], [3, 3]],
-            "logit_bias": {3: 2.0, 6: -100.0},
-            "forced_tokens": {1: 4, 9: 4},
-            "min_p": 0.05,
-            "xtc_probability": 0.5,
-            "mirostat": rng.choice([1, 2]),
-        }
-        return SamplingOptions(
-            temperature=rng.choice([0.0, 1.0, 3.0]),
-            top_k=rng.choice([0, 5]),
-            seed=rng.randrange(1 << 32),
-            **{name: value for name, value in changes.items() if rng.random() < 0.15},
+            logprobs=rng.choice([None, None, 0, 3, VOCAB]),
+            logprobs_of=rng.choice(["raw", "processed"]),
+            adapter=rng.choice([None, None, None, *ADAPTERS]),
+            **scoring,
         )
 
     def _random_prompt(self) -> list[int]:

@@ -135,6 +135,7 @@ class Register:
         del self._samples[job.id]
         if self._trace is not None:
             self._trace.release(job.id)
+        is_answered = token_id is not None or reason == "length"
         indices, tracked.unforked = (sample.index, *tracked.unforked), []
         for index in indices:
             self._tell_end(
@@ -148,7 +149,7 @@ class Register:
                     usage=sample.usage,
                     error=error,
                     logprobs=logprobs,
-                    prompt_logprobs=tracked.take_prompt_scores(),
+                    prompt_logprobs=tracked.take_prompt_scores() if is_answered else None,
                 ),
             )
 

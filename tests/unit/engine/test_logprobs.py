@@ -360,10 +360,11 @@ def test_an_interrupt_loses_no_position(monkeypatch, kind, place):
     check_answers(backend, by_id, events)
 
 
-def test_a_request_that_ends_early_tells_nothing_of_a_prompt_half_known(backend):
+@pytest.mark.parametrize(("prompt", "steps"), [(PROMPT, 2), ([7], 0)])
+def test_a_request_that_ends_early_tells_nothing_of_its_prompt(backend, prompt, steps):
     core = engine(backend, chunk_tokens=4)
-    request = core.submit(EngineRequest(PROMPT, max_new_tokens=5, prompt_logprobs=1, n=2))
-    drive(core, until=2)
+    request = core.submit(EngineRequest(prompt, max_new_tokens=5, prompt_logprobs=1, n=2))
+    drive(core, until=steps)
     core.cancel(request)
     events = drive(core)
     assert [event.finish_reason for event in events] == ["cancelled", "cancelled"]

@@ -26,6 +26,10 @@ _LEAST = float(BANNED) / 2
 """What is below is banned or forbidden, whatever was added to it: no candidate."""
 
 
+_STRIPES = 32
+"""Values of a row of which the largest is looked at first."""
+
+
 @dataclass(frozen=True, slots=True)
 class RankedRow:
     """What the continuations of one beam are ranked by.
@@ -87,12 +91,17 @@ def log_sum_exp(row: Row) -> float:
 
 def best_tokens(row: Row, count: int) -> Int64Array:
     """Ids of the ``count`` largest values of a row ``[vocab]``, largest first, of equal ones the lower id."""
-    if count < len(row):
-        least = np.partition(row, len(row) - count)[len(row) - count]
-        ids = np.flatnonzero(row >= least)  # ascending; more than count where values are equal
-    else:
-        ids = np.arange(len(row))
+    ids = np.flatnonzero(row >= _at_most_the_last(row, count)) if count < len(row) else np.arange(len(row))
     return ids[np.argsort(-row[ids], kind="stable")[:count]]
+
+
+def _at_most_the_last(row: Row, count: int) -> np.float32:
+    """A value that at least ``count`` of a row reach, and hardly more: a fifth of the cost of the exact one."""
+    width = len(row) // _STRIPES
+    if count <= width:
+        # each of the best maxima is of another token
+        row = row[: width * _STRIPES].reshape(_STRIPES, width).max(axis=0)
+    return np.partition(row, len(row) - count)[len(row) - count]
 
 
 def best_candidates(rows: Sequence[RankedRow], scores: Sequence[float], count: int) -> list[Candidate]:

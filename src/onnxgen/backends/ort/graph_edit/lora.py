@@ -153,10 +153,19 @@ def _sizes(node: ir.Node, constants: set[ir.Value]) -> tuple[int, int] | None:
         return None
     if node.op_type == "MatMulNBits":
         return gqa.int_attribute(node, "K"), gqa.int_attribute(node, "N")
-    shape = matrix.shape
+    shape = _stored(matrix).shape
     if shape is None or len(shape) != 2 or not all(isinstance(dim, int) for dim in shape):
         return None
     if gqa.int_attribute(node, "transA"):
         return None
     rows, columns = int(shape[0]), int(shape[1])  # type: ignore[arg-type]
     return (columns, rows) if gqa.int_attribute(node, "transB") else (rows, columns)
+
+
+def _stored(matrix: ir.Value) -> ir.Value:
+    """The matrix as it is stored, before it is widened."""
+    node = matrix.producer()
+    while node is not None and node.op_type == "Cast" and node.inputs[0] is not None:
+        matrix = node.inputs[0]
+        node = matrix.producer()
+    return matrix

@@ -27,8 +27,9 @@ class ReasoningSplitter:
     Where a marker is one token of the vocabulary, that token counts and its text does not: a model may
     write about markers. Otherwise the text counts, an opening only where the answer begins or a block was
     closed before it, a closing unless it stands in quotes. A marker that says what is so already is
-    dropped: an opening where the prompt opened the block, a closing where nothing was thought since the
-    prompt opened the block (reasoning goes on then), and one right after a block.
+    dropped: an opening where the prompt opened the block, and a closing right after a block. A closing where
+    nothing was thought since the prompt opened the block ends it if an empty line follows, as after every
+    block; else the model lost its place, and what follows is reasoning up to the next closing.
 
     Line ends between a marker and the text are no part of either; templates add them again.
 
@@ -41,6 +42,7 @@ class ReasoningSplitter:
         self._markers = markers
         self._place = _Place.REASONING if state is PromptState.OPEN else _Place.BEFORE
         self._may_be_redundant = state is PromptState.OPEN
+        self._after_empty: str | None = None  # line ends after the closing of an empty block
         self._after_block = state is not PromptState.UNSAID
         self._held = ""  # text that may be, or become, part of a marker
         self._last = ""  # the character before what is held
@@ -88,6 +90,7 @@ class ReasoningSplitter:
         opens = token_id == self._markers.opening_id
         before, marker, after = text.rpartition(self._markers.opening if opens else self._markers.closing)
         self._take(before if marker else text)
+        self._after_empty = None
         if self._held.strip():
             self._settle()
         used_up = self._open() if opens else self._close()
@@ -108,6 +111,13 @@ class ReasoningSplitter:
 
     def _take(self, text: str) -> None:
         while text or self._held:
+            if self._after_empty is not None:
+                text = self._after_empty + text
+                self._after_empty = text if text == "\n" else None
+                if text == "\n":
+                    return
+                if text.startswith("\n\n"):
+                    self._end_block()
             if self._place is _Place.CONTENT:
                 self._answer(text)
                 return
@@ -191,11 +201,15 @@ class ReasoningSplitter:
             self._may_be_redundant = False
             self._line_ends = ""
             if redundant:
+                self._after_empty = ""
                 return True
-            self._place = _Place.BEFORE
+        self._end_block()
+        return True
+
+    def _end_block(self) -> None:
+        self._place = _Place.BEFORE
         self._held = ""
         self._after_block = True
-        return True
 
     def _think(self, text: str) -> None:
         if not text:

@@ -19,6 +19,9 @@ from onnxgen.errors import ContextLengthError, LogitsProcessorError
 _ROWS_AT_ONCE = 32
 """Beams in one step, unless a prompt has more: more gain little and hold more of the cache."""
 
+_FIRST_ROOM = 256
+"""New tokens that the cache has room for at first; it grows when answers do."""
+
 
 @dataclass(frozen=True, slots=True)
 class BeamAnswer:
@@ -109,10 +112,12 @@ def beam_answers(
     answers: list[list[BeamAnswer]] = []
     for start in range(0, len(prompts), together):
         part = slice(start, start + together)
+        most = max(len(p) + room for p, room in zip(prompts[part], rooms[part], strict=True))
         batch = Batch(
             model.backend,
             num_rows=len(prompts[part]) * options.num_beams,
-            max_tokens=max(len(p) + room for p, room in zip(prompts[part], rooms[part], strict=True)),
+            max_tokens=most,
+            first_tokens=min(most, max(map(len, prompts[part])) + _FIRST_ROOM),
             chunk_tokens=model.chunk_tokens,
             rope_switch_length=model.rope_switch_length,
         )

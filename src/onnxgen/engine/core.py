@@ -21,6 +21,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from onnxgen.backends.adapters import Adapter
 from onnxgen.backends.base import Backend
 from onnxgen.engine.cache_size import make_cache
 from onnxgen.engine.choosing import Chooser
@@ -273,6 +274,27 @@ class EngineCore:
                 max_step_tokens=config.max_step_tokens,
                 chunk_tokens=config.chunk_tokens,
             )
+
+    def load_adapter(self, adapter: Adapter) -> None:
+        """Have an adapter ready for requests. The backend's own table does the same, from any thread.
+
+        Raises:
+            StateError: There is one of that name; or the engine is closed, or another thread owns it.
+            ModelFileError: It does not fit the model.
+            CapabilityError: The backend cannot apply it.
+        """
+        self._own()
+        self._adapters.load(adapter)
+
+    def unload_adapter(self, name: str) -> None:
+        """Let go of an adapter; prefixes that were computed with it are of use once it comes again.
+
+        Raises:
+            OptionError: There is no such adapter.
+            StateError: A request uses it; or the engine is closed, or another thread owns it.
+        """
+        self._own()
+        self._adapters.unload(name)
 
     def forget_prefixes(self) -> None:
         """Let go of everything that is kept for sequences that may come."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from onnxgen.backends.adapters import Adapter
 from onnxgen.engine.client.messages import Command, Report
 from onnxgen.engine.events import EngineEvent, FinishReason
 from onnxgen.engine.request import EngineRequest
@@ -57,6 +58,14 @@ class Core(Protocol):
 
     def reconfigure(self, config: SchedulerConfig) -> object:
         """Change budgets and policy."""
+        ...
+
+    def load_adapter(self, adapter: Adapter) -> None:
+        """Have an adapter ready for requests, or raise why not."""
+        ...
+
+    def unload_adapter(self, name: str) -> None:
+        """Let go of an adapter, or raise why not."""
         ...
 
 

@@ -11,9 +11,18 @@ from threading import RLock
 from types import TracebackType
 from typing import Any, Self
 
+from onnxgen.backends.adapters import Adapter
 from onnxgen.engine.client.base import Health, HealthState, Link, Listener
 from onnxgen.engine.client.life import EngineLife
-from onnxgen.engine.client.messages import AskStats, Cancel, Reconfigure, Submit
+from onnxgen.engine.client.messages import (
+    Ask,
+    AskStats,
+    Cancel,
+    LoadAdapter,
+    Reconfigure,
+    Submit,
+    UnloadAdapter,
+)
 from onnxgen.engine.events import FinishReason
 from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.stats import EngineStats
@@ -172,6 +181,27 @@ class EngineClient:
         """
         return self._ask(lambda answer_to: Reconfigure(answer_to, config))
 
+    def load_adapter(self, adapter: Adapter) -> None:
+        """Have an adapter ready for requests, between two steps of the engine; it is sent along where that is elsewhere.
+
+        Raises:
+            StateError: There is one of that name; or the engine is not started, or closed.
+            ModelFileError: It does not fit the model.
+            CapabilityError: The backend cannot apply it.
+            EngineDeadError: The engine has failed.
+        """
+        self._ask(lambda answer_to: LoadAdapter(answer_to, adapter))
+
+    def unload_adapter(self, name: str) -> None:
+        """Let go of an adapter.
+
+        Raises:
+            OptionError: There is no such adapter.
+            StateError: A request uses it; or the engine is not started, or closed.
+            EngineDeadError: The engine has failed.
+        """
+        self._ask(lambda answer_to: UnloadAdapter(answer_to, name))
+
     def restart(self, *, progress: Progress = SILENT, timeout_s: float = 10.0) -> None:
         """End the engine, failed or not, and start a new one. What was pending ends with `StateError`.
 
@@ -239,9 +269,7 @@ class EngineClient:
             self._life = None
             raise
 
-    def _ask(
-        self, command: Callable[[int], AskStats | Reconfigure], *, timeout_s: float | None = None
-    ) -> Any:
+    def _ask(self, command: Callable[[int], Ask], *, timeout_s: float | None = None) -> Any:
         life, link = self._running()
         answer_to, answer = life.expect_answer()
         link.send(command(answer_to))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from onnxgen.backends.adapters import Adapter
 from onnxgen.engine.events import EngineEvent, FinishReason
 from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.sampling.logprobs import TokenLogprobs
@@ -53,11 +54,30 @@ class Reconfigure:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadAdapter:
+    """Have this adapter ready for requests."""
+
+    answer_to: int
+    adapter: Adapter
+
+
+@dataclass(frozen=True, slots=True)
+class UnloadAdapter:
+    """Let go of the adapter of this name."""
+
+    answer_to: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """Close the core and end."""
 
 
-Command = Submit | Cancel | AskStats | Reconfigure | Stop
+Ask = AskStats | Reconfigure | LoadAdapter | UnloadAdapter
+"""What is answered by an `Answer` of its number."""
+
+Command = Submit | Cancel | Ask | Stop
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,19 @@ from typing import Any
 from onnxgen.engine.client.base import Core, Recipe
 from onnxgen.engine.client.messages import (
     Answer,
+    Ask,
     AskStats,
     Cancel,
     Command,
     Ended,
+    LoadAdapter,
     Ready,
     Reconfigure,
     Report,
     Stepped,
     Stop,
     Submit,
+    UnloadAdapter,
     scores_of,
 )
 from onnxgen.engine.client.portable import portable
@@ -82,7 +85,7 @@ class _Server:
                 scores = {at: score for at, event in enumerate(events) if (score := scores_of(event))}
                 self._report(Stepped([self._row(event) for event in events], scores))
 
-    def _do(self, command: Submit | Cancel | AskStats | Reconfigure) -> None:
+    def _do(self, command: Submit | Cancel | Ask) -> None:
         match command:
             case Submit():
                 self._submit(command)
@@ -93,6 +96,10 @@ class _Server:
                 self._answer(answer_to, self._core.stats)
             case Reconfigure(answer_to, config):
                 self._answer(answer_to, lambda: self._core.reconfigure(config))
+            case LoadAdapter(answer_to, adapter):
+                self._answer(answer_to, lambda: self._core.load_adapter(adapter))
+            case UnloadAdapter(answer_to, name):
+                self._answer(answer_to, lambda: self._core.unload_adapter(name))
 
     def _submit(self, command: Submit) -> None:
         request = command.request

@@ -7,12 +7,14 @@ from checkpoints import CHECKPOINTS, prompt_ids, write_checkpoint
 from folder_runner import FolderRunner
 from heard_events import Heard
 from onnxgen.builder import BuildOptions, build
+from onnxgen.builder.adapters import read_adapter
 from onnxgen.engine.client import ModelRecipe, in_process, in_subprocess
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.request import EngineRequest
-from onnxgen.errors import BackendError, ContextLengthError, ModelNotFoundError
+from onnxgen.errors import BackendError, ContextLengthError, ModelNotFoundError, OptionError, StateError
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.preprocess.vocabulary import UnusedIds
+from peft_by_hand import random_pairs, write_peft
 from token_scores import check_prompt_scores, check_score, log_softmax
 
 NEW = 9
@@ -120,3 +122,30 @@ def test_log_probabilities_arrive_and_rows_that_are_no_token_are_never_chosen(ma
     allowed[[expected[0], *range(unused.num_tokens, rows.shape[1])]] = -np.inf
     check_score(event.logprobs, log_softmax(allowed), int(allowed.argmax()), 2, tolerance=1e-3)
     check_prompt_scores(event.prompt_logprobs, rows, prompt, start=0, top=1, tolerance=1e-3)
+
+
+@pytest.mark.parametrize("make", [in_process, in_subprocess])
+def test_adapters_are_loaded_where_the_engine_is(make, folder, prompt, expected, tmp_path):
+    checkpoint = CHECKPOINTS["llama"]
+    adapter = read_adapter(write_peft(tmp_path / "a", random_pairs(checkpoint, seed=3, rank=2)), "a")
+    with make(recipe(folder)) as client:
+        client.start()
+        client.load_adapter(adapter)
+        with pytest.raises(StateError, match="'a' is loaded already"):
+            client.load_adapter(adapter)
+        heard = Heard()
+        requests = [
+            EngineRequest(prompt, max_new_tokens=NEW, ignore_eos=True, adapter=name) for name in ("a", None)
+        ]
+        numbers = [client.submit(request, heard) for request in requests]
+        for number in numbers:
+            heard.end(number)
+        under_a, plain = (heard.tokens(number) for number in numbers)
+        assert plain == expected
+        assert len(under_a) == NEW
+        assert under_a != expected
+        with pytest.raises(OptionError, match="no adapter 'b'; loaded: a"):
+            client.submit(EngineRequest(prompt, adapter="b"), heard)
+        client.unload_adapter("a")
+        with pytest.raises(OptionError, match="no adapter 'a'; loaded: none"):
+            client.unload_adapter("a")

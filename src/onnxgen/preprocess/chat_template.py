@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from onnxgen.preprocess.tokenizer import Tokenizer
 
 _TOOL_USE = "tool_use"
-_RESERVED = frozenset({"messages", "raise_exception", "shade", "strftime_now"})
+_RESERVED = frozenset({"messages", "raise_exception", "strftime_now"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +174,7 @@ class ChatTemplate:
         """
         return self._render(
             messages,
+            None,
             tools=tools,
             add_generation_prompt=add_generation_prompt,
             continue_final_message=continue_final_message,
@@ -187,6 +188,7 @@ class ChatTemplate:
         self,
         tokenizer: Tokenizer,
         messages: Iterable[Mapping[str, Any]],
+        /,
         *,
         allow_special_tokens: bool = False,
         **options: Any,
@@ -216,7 +218,7 @@ class ChatTemplate:
             "continue_final_message"
         )
         shade = None if allow_special_tokens else Shade(special.edges)
-        rendered = self._render(messages, shade=shade, **options)
+        rendered = self._render(messages, shade, **options)
         if wants_header:
             name = self._choose(options.get("template"), tools=options.get("tools") or ())
             rendered += self._style(name).generation_header
@@ -229,8 +231,9 @@ class ChatTemplate:
     def _render(
         self,
         messages: Iterable[Mapping[str, Any]],
+        shade: Shade | None,
+        /,
         *,
-        shade: Shade | None = None,
         tools: Sequence[Mapping[str, Any]] | None = None,
         add_generation_prompt: bool = True,
         continue_final_message: bool = False,

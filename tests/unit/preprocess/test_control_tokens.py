@@ -252,6 +252,10 @@ def test_variables_of_a_request_are_content(tokenizer):
     assert controls(tokenizer, prompt.token_ids) == ["<s>"]
     prompt = template.prompt(tokenizer, [], bos_token="</s>")
     assert controls(tokenizer, prompt.token_ids) == []
+    prompt = chat_template("{{ shade }}{{ tokenizer }}").prompt(tokenizer, [], shade="<s>", tokenizer="</s>")
+    assert prompt.text == "<s></s>" and controls(tokenizer, prompt.token_ids) == []
+    with pytest.raises(ChatTemplateError, match="'messages' is not a variable"):
+        template.prompt(tokenizer, [], messages=[])
 
 
 def test_a_refusal_quotes_content_as_it_was(tokenizer):

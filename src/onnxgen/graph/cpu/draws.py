@@ -5,26 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 
-from onnxgen.foundations.cpuinfo import default_threads
-from onnxgen.graph.cpu.compiled.draw_orders import BLOCK, ORDER_WORDS, PACKED_ORDER, Narrowing, Order
-from onnxgen.graph.cpu.compiled.header import Header
-from onnxgen.graph.cpu.step.code_store import default_store
-from onnxgen.graph.cpu.step.kernel import StepKernel, step_kernel
-from onnxgen.graph.cpu.step.node_calls import NodeCalls, workspace
-
-_ROWS = int(Header.TOKENS)
-_COMPARED_PER_S = 16e9
-"""Elements of one thread, roughly."""
+from onnxgen.graph.cpu.compiled.draw_orders import (
+    ITEM_PLACES,
+    ORDER_WORDS,
+    PACKED_ORDER,
+    Narrowing,
+    Order,
+)
+from onnxgen.graph.cpu.draw_calls import (
+    draw_narrowed,
+    draw_plainly,
+    left_of,
+    prepare_draw_calls,
+    zipf_exponents,
+)
 
 _COLDEST, _HOTTEST = 1e-15, 1e12
 """Temperatures beyond change no float32 weight of logits that a model gives."""
-
-_LANES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +95,7 @@ class Draw:
 
 def prepare_draws() -> None:
     """Load the code, or compile it where this machine has none yet: some seconds, once."""
-    default_store().prepare([_kernel("draw")])
-    _calls("draw")
+    prepare_draw_calls()
 
 
 def draw_tokens(rows: Sequence[np.ndarray], draws: Sequence[Draw]) -> list[int]:
@@ -129,11 +130,7 @@ def draw_with_surprises(
     if not rows:
         return [], []
     tokens, shares = (drawn.tolist() for drawn in _draw(rows, draws))
-    surprises = [
-        -math.log2(share) if draw.mirostat and not draw.takes_best and token >= 0 else None
-        for token, share, draw in zip(tokens, shares, draws, strict=True)
-    ]
-    return tokens, surprises
+    return tokens, [None if math.isnan(share) else -math.log2(share) for share in shares]
 
 
 def distribution(row: np.ndarray, draw: Draw) -> tuple[np.ndarray, np.ndarray]:
@@ -147,59 +144,46 @@ def distribution(row: np.ndarray, draw: Draw) -> tuple[np.ndarray, np.ndarray]:
         Ids int64 ``[kept]`` in the order in which they are drawn, and their probabilities, float64 ``[kept]``; those that have
         none are left out. Empty for rows whose token is -1.
     """
-    width = len(row)
-    orders = _orders([row], [draw])
-    count, ids, weights = np.zeros(1, np.int64), np.empty(width, np.int64), np.empty(width, np.float32)
-    _calls("distribution").run(
-        [
-            (
-                _ROWS,
-                width,
-                orders.ctypes.data,
-                count.ctypes.data,
-                weights.ctypes.data,
-                *_work(1, width),
-                ids.ctypes.data,
-            )
-        ],
-        [1],
-        seconds=0,
-        rows=1,
-    )
-    kept = weights[: count[0]].astype(np.float64)
-    return ids[: count[0]].copy(), kept / kept.sum()
+    width, orders = len(row), _orders([row], [draw])
+    plain = draw.takes_best or draw.narrowing is Narrowing.PLAIN
+    end = None
+    if plain:
+        (token,), (end,) = draw_plainly(orders, width)
+        if draw.takes_best or token < 0:
+            certain = int(token >= 0)
+            return np.full(certain, token), np.ones(certain)
+        # No filter is on: these are all tokens that have any weight.
+        orders[:, Order.NARROWING], orders[:, Order.TOP_K] = Narrowing.FILTERS, 0
+        orders[:, Order.TOP_P : Order.TOP_P + 1].view(np.float64)[:] = 1.0
+    ids, weights = left_of(orders, width)
+    if end is not None and (0 < draw.top_k < width or draw.top_p < 1):
+        ids, weights = _until(end, row, ids, weights)
+    shares = weights.astype(np.float64)
+    return ids, shares / shares.sum()
+
+
+def _until(end: int, row: np.ndarray, ids: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of tokens by rising id those that are no worse than an item's, from the best downwards."""
+    last = end & ITEM_PLACES
+    logits = row[ids]
+    kept = np.flatnonzero((logits > row[last]) | ((logits == row[last]) & (ids <= last)))
+    kept = kept[np.argsort(-logits[kept], kind="stable")]
+    return ids[kept], weights[kept]
 
 
 def _draw(rows: Sequence[np.ndarray], draws: Sequence[Draw]) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens, and of rows that Mirostat narrows the share of the row's weight that they have."""
+    """Tokens; and of those that Mirostat drew the share of the row's weight that they have, NaN of others."""
     width, orders = len(rows[0]), _orders(rows, draws)
-    drawn = np.count_nonzero(orders[:, Order.BY])
-    tokens, shares = np.empty(len(rows), np.int64), np.empty(len(rows))
-    parts = min(len(rows), _cores())
-    _calls("draw").run(
-        [
-            (
-                _ROWS,
-                width,
-                orders.ctypes.data,
-                tokens.ctypes.data,
-                shares.ctypes.data,
-                *_work(parts, width),
-                0,
-            )
-        ],
-        [parts],
-        seconds=(len(rows) + 3 * drawn) * width / _COMPARED_PER_S,
-        rows=len(rows),
-    )
+    narrowed = (orders[:, Order.NARROWING] != Narrowing.PLAIN) & (orders[:, Order.BY] != 0)
+    if narrowed.all():
+        return draw_narrowed(orders, width)
+    shares = np.full(len(rows), np.nan)
+    if not narrowed.any():
+        return draw_plainly(orders, width)[0], shares
+    tokens = np.empty(len(rows), np.int64)
+    tokens[~narrowed] = draw_plainly(orders[~narrowed], width)[0]
+    tokens[narrowed], shares[narrowed] = draw_narrowed(orders[narrowed], width)
     return tokens, shares
-
-
-def _work(parts: int, width: int) -> list[int]:
-    """Memory of the kernels that draw."""
-    blocks, room = -(-width // BLOCK), -(-width // _LANES) * _LANES
-    of_part = (4 * blocks, 8 * blocks, *([8 * width] * 3), 4 * blocks, 12 * room, 4 * room)
-    return workspace().addresses(*(parts * size for size in of_part))
 
 
 def _orders(rows: Sequence[np.ndarray], draws: Sequence[Draw]) -> np.ndarray:
@@ -235,7 +219,7 @@ def _orders(rows: Sequence[np.ndarray], draws: Sequence[Draw]) -> np.ndarray:
         )
     orders = np.frombuffer(packed, np.int64).reshape(len(rows), ORDER_WORDS)
     if ranked:
-        for at, exponent in zip(ranked, _zipf(orders[ranked], width), strict=True):
+        for at, exponent in zip(ranked, zipf_exponents(orders[ranked], width), strict=True):
             count = _num_unsurprising(exponent, draws[at].mirostat_mu, width)
             orders[at, Order.TOP_K] = count if count < width else 0
     return orders
@@ -248,21 +232,6 @@ def _depth(draw: Draw) -> float:
     return 0.01 - math.log(min(draw.min_p, 1.0))
 
 
-def _zipf(orders: np.ndarray, width: int) -> list[float]:
-    """Zipf's exponent of rows that Mirostat narrows, from their best tokens."""
-    exponents, parts = np.empty(len(orders)), min(len(orders), _cores())
-    maxima, *candidates = workspace().addresses(
-        4 * parts * -(-width // BLOCK), *(parts * width * 8 for _ in range(2))
-    )
-    _calls("zipf").run(
-        [(_ROWS, width, orders.ctypes.data, exponents.ctypes.data, maxima, *candidates)],
-        [parts],
-        seconds=2 * len(orders) * width / _COMPARED_PER_S,
-        rows=len(orders),
-    )
-    return exponents.tolist()
-
-
 def _num_unsurprising(exponent: float, mu: float, vocab: int) -> int:
     """How many of the best tokens have a mean surprise of ``mu`` bits, by Zipf's law (https://arxiv.org/abs/2007.14966, eq. 2)."""
     if math.isnan(exponent):
@@ -273,35 +242,6 @@ def _num_unsurprising(exponent: float, mu: float, vocab: int) -> int:
     if power <= 0:
         return 1
     return vocab if power >= exponent * most else max(1, int(math.exp(power / exponent)))
-
-
-_ARGUMENTS = {
-    "draw": (
-        "drawing:draw",
-        "rows width orders tokens shares maxima sums items spare reached key_maxima values ids unused",
-    ),
-    "distribution": (
-        "drawing:distribution",
-        "rows width orders count weights maxima sums items spare reached key_maxima values kept_ids ids",
-    ),
-    "zipf": ("mirostat:zipf", "rows width orders exponents maxima items spare"),
-}
-"""Kernels by name, and the names of their words."""
-
-
-@cache
-def _calls(name: str) -> NodeCalls:
-    return NodeCalls(_kernel(name))
-
-
-def _kernel(name: str) -> StepKernel:
-    factory, arguments = _ARGUMENTS[name]
-    return step_kernel(factory, arguments.split())
-
-
-@cache
-def _cores() -> int:
-    return default_threads()
 
 
 @lru_cache(maxsize=256)

@@ -12,16 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from onnxgen.graph.cpu.compiled.draw_orders import BLOCK
+from onnxgen.graph.cpu.compiled.draw_orders import BLOCK, ITEM_PLACES
 from onnxgen.graph.cpu.compiled.function import leaf
 from onnxgen.graph.cpu.compiled.kernel import floats, ints32, ints64
 from onnxgen.graph.cpu.compiled.lane_floats import exact, load, load_first, store
 from onnxgen.graph.cpu.compiled.lane_keys import lanes_within, lowest_bit
 from onnxgen.graph.cpu.compiled.token_weights import weights
 from onnxgen.graph.cpu.compiled.vector_math import LANES
-
-ITEM_PLACES = (1 << 32) - 1
-"""The bits of an item that are its place."""
 
 _LOWEST, _HIGHEST = np.float32(-np.inf), np.float32(np.inf)
 _SIGN, _POSITIVE = -(1 << 31), (1 << 31) - 1

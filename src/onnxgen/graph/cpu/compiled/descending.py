@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from onnxgen.graph.cpu.compiled.candidate_items import (
-    ITEM_PLACES,
     add_up,
     collect,
     first_beyond,
@@ -26,7 +25,7 @@ from onnxgen.graph.cpu.compiled.candidate_items import (
     item_of,
     sort,
 )
-from onnxgen.graph.cpu.compiled.draw_orders import BLOCK
+from onnxgen.graph.cpu.compiled.draw_orders import BLOCK, ITEM_PLACES
 from onnxgen.graph.cpu.compiled.function import leaf
 from onnxgen.graph.cpu.compiled.kernel import doubles, floats, ints64
 from onnxgen.graph.cpu.compiled.lane_floats import exact
@@ -55,8 +54,8 @@ def draw_of_best(
     spare: int,
     reached: int,
     scratch: int,
-) -> int:
-    """The token at which the running sum of the candidates' weights passes ``number`` times the whole.
+) -> tuple[int, int]:
+    """The token at which the running sum of the candidates' weights passes ``number`` times the whole; and the item of the last candidate.
 
     Args:
         x: Address of the logits.
@@ -73,37 +72,16 @@ def draw_of_best(
         reached: Of float64 ``[width]``.
         scratch: Of a few KB.
     """
-    size = best_candidates(x, width, maxima, highest, by, rest, top_k, top_p, items, spare, reached, scratch)
-    sums = doubles(reached, width)
-    last = sums[size - 1]
-    # Rounding may leave nothing beyond the goal: then the last token of any weight.
-    at = min(first_beyond(sums, size, number * last), first_from(sums, size, last))
-    return ints64(items, size)[at] & ITEM_PLACES
-
-
-@leaf
-def best_candidates(
-    x: int,
-    width: int,
-    maxima: int,
-    highest: float,
-    by: float,
-    rest: float,
-    top_k: int,
-    top_p: float,
-    items: int,
-    spare: int,
-    reached: int,
-    scratch: int,
-) -> int:
-    """Items of the tokens that `draw_of_best` draws among, in order, and the running sum of their weights; returns how many."""
     floor = weightless_from(highest, by)
     size = best_items(x, width, maxima, highest, by, top_k, floor, items, spare, scratch)
     sums = doubles(reached, width)
     add_up(x, width, highest, by, rest, items, 0, size, sums, scratch, 0.0)
     if top_p < 1:
         size = min(size, first_from(sums, size, top_p * sums[size - 1]) + 1)
-    return size
+    whole = sums[size - 1]
+    # Rounding may leave nothing beyond the goal: then the last token of any weight.
+    at = min(first_beyond(sums, size, number * whole), first_from(sums, size, whole))
+    return ints64(items, size)[at] & ITEM_PLACES, ints64(items, size)[size - 1]
 
 
 @exact

@@ -8,6 +8,9 @@ from enum import IntEnum
 BLOCK = 512
 """Floats of a row whose maximum and sum are noted together."""
 
+ITEM_PLACES = (1 << 32) - 1
+"""The bits of an item that are its token's id; the others order items from the best token downwards."""
+
 
 class Narrowing(IntEnum):
     """What decides which tokens may be drawn.
@@ -15,14 +18,16 @@ class Narrowing(IntEnum):
     Attributes:
         PLAIN: Temperature, top-k and top-p alone.
         FILTERS: All filters, one after the other.
-        MIROSTAT: Mirostat's first version: TOP_K is the number that it estimated.
+        MIROSTAT: Mirostat's first version: TOP_K is the number of tokens that it estimated.
         MIROSTAT_2: Its second: LEAST is the share of the row's weight from which on a token may be drawn.
+        ZIPF: Nothing is drawn; what the first version estimates from is asked for.
     """
 
     PLAIN = 0
     FILTERS = 1
     MIROSTAT = 2
     MIROSTAT_2 = 3
+    ZIPF = 4
 
 
 class Order(IntEnum):

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from onnxgen.graph.cpu.compiled.candidate_items import ITEM_PLACES
 from onnxgen.graph.cpu.compiled.descending import allowed_from, best_items
-from onnxgen.graph.cpu.compiled.draw_orders import BLOCK
+from onnxgen.graph.cpu.compiled.draw_orders import BLOCK, ITEM_PLACES
 from onnxgen.graph.cpu.compiled.function import leaf
 from onnxgen.graph.cpu.compiled.kernel import doubles, floats, ints64, word
 from onnxgen.graph.cpu.compiled.lane_floats import if_from, load_first, splat, sum_of

@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
-from onnxgen.graph.cpu.compiled.candidate_items import ITEM_PLACES
 from onnxgen.graph.cpu.compiled.descending import allowed_from, best_items, weightless_from
-from onnxgen.graph.cpu.compiled.draw_orders import BLOCK, ORDER_WORDS, Narrowing, Order
+from onnxgen.graph.cpu.compiled.draw_orders import ITEM_PLACES, Narrowing, Order
 from onnxgen.graph.cpu.compiled.function import leaf
 from onnxgen.graph.cpu.compiled.kept_tokens import (
     Kept,
@@ -23,7 +21,8 @@ from onnxgen.graph.cpu.compiled.kept_tokens import (
     weigh,
 )
 from onnxgen.graph.cpu.compiled.kernel import doubles, float_word, floats, ints64, word
-from onnxgen.graph.cpu.compiled.row_blocks import note_maxima, note_sums
+from onnxgen.graph.cpu.compiled.lane_floats import exact
+from onnxgen.graph.cpu.compiled.row_blocks import note_sums
 
 MOST_RANKED = 100
 """Of so many of the best tokens the probabilities tell how fast they fall."""
@@ -31,11 +30,11 @@ MOST_RANKED = 100
 _FALLS = tuple(math.log((i + 2) / (i + 1)) for i in range(MOST_RANKED - 1))
 """How fast the logarithms of probabilities would fall from rank to rank if Zipf's exponent were 1."""
 
-_ADDRESS, _BY, _BY_REST, _TOP_K = int(Order.ADDRESS), int(Order.BY), int(Order.BY_REST), int(Order.TOP_K)
+_BY, _BY_REST, _TOP_K = int(Order.BY), int(Order.BY_REST), int(Order.TOP_K)
 _NARROWING, _LEAST = int(Order.NARROWING), int(Order.LEAST)
 _FIRST = int(Narrowing.MIROSTAT)
 _WEIGHTS, _ITEMS, _SPARE, _SUMS = int(Kept.WEIGHTS), int(Kept.ITEMS), int(Kept.SPARE), int(Kept.SUMS)
-_LOWEST, _HIGHEST = np.float32(-np.inf), np.float32(np.inf)
+_LOWEST = np.float32(-np.inf)
 
 
 @leaf
@@ -62,40 +61,18 @@ def keep_unsurprising(
     return total
 
 
-def zipf() -> Callable[[int, int, int, int, int], None]:
-    """The exponent of Zipf's law that the best tokens of each row follow; NaN where there are no two.
-
-    Words:
-
-        1       rows: index of the header's word that counts them
-        2       width
-        3       orders: as for `onnxgen.graph.cpu.compiled.drawing.draw`
-        4       exponents: float64 [rows]
-        5       maxima: float32 [parts, blocks], to work with, as all that follow
-        6, 7    items, spare: int64 [parts, width]
-    """
-
-    def kernel(row: int, step: int, scratch: int, part: int, parts: int) -> None:
-        rows, width = word(step, word(row, 1)), word(row, 2)
-        blocks = (width + BLOCK - 1) // BLOCK
-        maxima = word(row, 5) + 4 * part * blocks
-        items, spare = word(row, 6) + 8 * part * width, word(row, 7) + 8 * part * width
-        exponents = doubles(word(row, 4), rows)
-        for r in range(part, rows, parts):
-            order = word(row, 3) + 8 * ORDER_WORDS * r
-            x, by = word(order, _ADDRESS), float_word(order, _BY)
-            highest = note_maxima(x, width, maxima)
-            exponents[r] = np.nan
-            if highest > _LOWEST and highest < _HIGHEST:
-                floor = allowed_from(highest)
-                found = best_items(x, width, maxima, highest, by, MOST_RANKED, floor, items, spare, scratch)
-                if found > 1:
-                    exponents[r] = _exponent(x, width, by, items, found)
-
-    return kernel
-
-
 @leaf
+def zipf_exponent(
+    order: int, x: int, width: int, maxima: int, highest: float, kept: int, scratch: int
+) -> float:
+    """The exponent of Zipf's law that a row's best tokens follow; NaN where there are no two."""
+    by, items, spare = float_word(order, _BY), word(kept, _ITEMS), word(kept, _SPARE)
+    floor = allowed_from(highest)
+    found = best_items(x, width, maxima, highest, by, MOST_RANKED, floor, items, spare, scratch)
+    return _exponent(x, width, by, items, found) if found > 1 else np.nan
+
+
+@exact
 def _exponent(x: int, width: int, by: float, items: int, count: int) -> float:
     """The least squares estimate, from how far each token's logit is below that of the one before it."""
     row, ranked = floats(x, width), ints64(items, count)

@@ -17,7 +17,7 @@ import numpy as np
 
 from onnxgen.graph.cpu.compiled.candidate_items import item_of
 from onnxgen.graph.cpu.compiled.descending import best_items, weightless_from
-from onnxgen.graph.cpu.compiled.draw_orders import BLOCK, Order
+from onnxgen.graph.cpu.compiled.draw_orders import BLOCK, ORDER_WORDS, Order
 from onnxgen.graph.cpu.compiled.function import leaf
 from onnxgen.graph.cpu.compiled.kept_tokens import (
     FEW,
@@ -42,7 +42,7 @@ from onnxgen.graph.cpu.compiled.lane_floats import (
     sum_of,
 )
 from onnxgen.graph.cpu.compiled.lane_keys import lanes_within, lowest_bit
-from onnxgen.graph.cpu.compiled.philox import uniform
+from onnxgen.graph.cpu.compiled.philox import XTC, uniform
 from onnxgen.graph.cpu.compiled.row_blocks import note_maxima
 from onnxgen.graph.cpu.compiled.vector_math import LANES
 from onnxgen.graph.cpu.compiled.weight_shares import keep_share
@@ -55,24 +55,17 @@ _TOP_N_SIGMA, _TYPICAL_P, _MIN_P = int(Order.TOP_N_SIGMA), int(Order.TYPICAL_P),
 _DEPTH, _TOP_A = int(Order.DEPTH), int(Order.TOP_A)
 _XTC_PROBABILITY, _XTC_THRESHOLD = int(Order.XTC_PROBABILITY), int(Order.XTC_THRESHOLD)
 
-XTC = 1
-"""The purpose of the random number that says whether XTC excludes; 0 is the draw itself."""
-
 _LOWEST, _HIGHEST = np.float32(-np.inf), np.float32(np.inf)
 _ZERO, _ONE, _FAR = np.float32(0), np.float32(1), np.float32(-1e20)
-
-
-@exact
-def _option(order: int, index: int) -> float:
-    return doubles(order + 8 * index, 1)[0]
 
 
 @leaf
 def filter_row(order: int, x: int, width: int, maxima: int, highest: float, kept: int, scratch: int) -> None:
     """Leave in the record what may be drawn of a row of logits."""
     by, rest = float_word(order, _BY), float_word(order, _BY_REST)
-    floor = np.float32(highest - np.float32(_option(order, _DEPTH)) / by)
-    sigmas, top_k = _option(order, _TOP_N_SIGMA), word(order, _TOP_K)
+    options = doubles(order, ORDER_WORDS)
+    floor = np.float32(highest - np.float32(options[_DEPTH]) / by)
+    sigmas, top_k = options[_TOP_N_SIGMA], word(order, _TOP_K)
     if sigmas > 0:
         floor = max(floor, np.float32(highest - sigmas * _deviation(x, width, highest)))
     if top_k > 0:
@@ -85,25 +78,27 @@ def filter_row(order: int, x: int, width: int, maxima: int, highest: float, kept
     else:
         take_row(kept, x, width)
     total, distance = weigh(kept, floor, highest, by, rest)
-    if _option(order, _TYPICAL_P) < 1:
-        center = np.float32(highest + distance / total)
-        _keep_typical(kept, center, _option(order, _TYPICAL_P), highest, by, rest, scratch)
-    if _option(order, _TOP_P) < 1:
-        values = word(kept, _VALUES)
-        nearest = note_maxima(values, word(kept, _COUNT), word(kept, _MAXIMA))
-        share = _option(order, _TOP_P)
-        keep_share(kept, values, nearest, _ZERO, share, highest, by, rest, scratch)
-    if _option(order, _MIN_P) > 0:
-        total, heaviest = total_and_heaviest(kept)
-        _remove_lighter(kept, _option(order, _MIN_P) * heaviest, heaviest)
-    if _option(order, _TOP_A) > 0:
-        total, heaviest = total_and_heaviest(kept)
-        _remove_lighter(kept, _option(order, _TOP_A) * heaviest * heaviest / total, heaviest)
-    if _option(order, _XTC_PROBABILITY) > 0:
-        number = uniform(word(order, _SEED), word(order, _STREAM), word(order, _POSITION), XTC)
-        if number < _option(order, _XTC_PROBABILITY):
+    for sharing in range(2):
+        share = options[_TYPICAL_P] if sharing == 0 else options[_TOP_P]
+        if share < 1:
+            keys, center = word(kept, _VALUES), _ZERO
+            if sharing == 0:
+                # The mean is the logit of a token that is as surprising as is to be expected.
+                keys, center = word(kept, _KEYS), np.float32(highest + distance / total)
+                _note_nearness(kept, center)
+            nearest = note_maxima(keys, word(kept, _COUNT), word(kept, _MAXIMA))
+            keep_share(kept, keys, nearest, center, share, highest, by, rest, scratch)
+    for filtering in range(2):
+        strictness = options[_MIN_P] if filtering == 0 else options[_TOP_A]
+        if strictness > 0:
             total, heaviest = total_and_heaviest(kept)
-            _exclude_top_choices(kept, _option(order, _XTC_THRESHOLD) * total)
+            least = strictness * heaviest * (1 if filtering == 0 else heaviest / total)
+            remove_below(kept, word(kept, _WEIGHTS), np.float32(min(least, heaviest)))
+    if options[_XTC_PROBABILITY] > 0:
+        number = uniform(word(order, _SEED), word(order, _STREAM), word(order, _POSITION), XTC)
+        if number < options[_XTC_PROBABILITY]:
+            total, heaviest = total_and_heaviest(kept)
+            _exclude_top_choices(kept, options[_XTC_THRESHOLD] * total)
 
 
 @leaf
@@ -128,21 +123,12 @@ def _deviation(x: int, width: int, highest: float) -> float:
     return np.sqrt(squares / count)
 
 
-@leaf
-def _keep_typical(
-    kept: int, center: float, share: float, highest: float, by: float, rest: float, scratch: int
-) -> None:
-    """Keep those whose logits are nearest to ``center``, which is that of a token as surprising as is to be expected."""
+@exact
+def _note_nearness(kept: int, center: float) -> None:
+    """Write keys that are larger the nearer a token's logit is to ``center``."""
     count, x, keys = word(kept, _COUNT), word(kept, _VALUES), word(kept, _KEYS)
     for i in range(0, count, LANES):
         store(keys + 4 * i, splat(_ZERO) - magnitude(load_first(x + 4 * i, count - i, _LOWEST) - center))
-    nearest = note_maxima(keys, count, word(kept, _MAXIMA))
-    keep_share(kept, keys, nearest, center, share, highest, by, rest, scratch)
-
-
-@leaf
-def _remove_lighter(kept: int, least: float, heaviest: float) -> None:
-    remove_below(kept, word(kept, _WEIGHTS), min(np.float32(least), np.float32(heaviest)))
 
 
 @leaf

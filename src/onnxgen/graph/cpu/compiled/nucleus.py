@@ -18,14 +18,13 @@ from __future__ import annotations
 import numpy as np
 
 from onnxgen.graph.cpu.compiled.candidate_items import (
-    ITEM_PLACES,
     add_up,
     collect,
     first_beyond,
     first_from,
     sort,
 )
-from onnxgen.graph.cpu.compiled.draw_orders import BLOCK
+from onnxgen.graph.cpu.compiled.draw_orders import BLOCK, ITEM_PLACES
 from onnxgen.graph.cpu.compiled.function import leaf
 from onnxgen.graph.cpu.compiled.kernel import doubles, floats, ints64
 from onnxgen.graph.cpu.compiled.lane_floats import (
@@ -67,8 +66,8 @@ def draw_of_nucleus(
     spare: int,
     reached: int,
     scratch: int,
-) -> int:
-    """The token at which the running sum of the candidates' weights passes ``number`` times the whole.
+) -> tuple[int, int]:
+    """The token at which the running sum of the candidates' weights passes ``number`` times the whole; and the item of the last candidate.
 
     Args:
         x: Address of the logits.
@@ -84,35 +83,22 @@ def draw_of_nucleus(
         reached: Of float64 ``[width]``.
         scratch: Of a few KB.
     """
-    last, kept = end_of_nucleus(x, width, maxima, highest, by, rest, top_p, items, spare, reached, scratch)
-    goal = number * kept
-    at = _find(x, width, maxima, highest, by, rest, goal, True, items, spare, reached, scratch)
-    # Rounding never leads beyond the last candidate.
-    return min(ints64(items, width)[at], last) & ITEM_PLACES
-
-
-@leaf
-def end_of_nucleus(
-    x: int,
-    width: int,
-    maxima: int,
-    highest: float,
-    by: float,
-    rest: float,
-    top_p: float,
-    items: int,
-    spare: int,
-    reached: int,
-    scratch: int,
-) -> tuple[int, float]:
-    """The item of the last token that `draw_of_nucleus` draws among, and the weight of all of them."""
     edges = floats(scratch + _FIRST_EDGES, _EDGES)
     for edge in range(_EDGES):
         edges[edge] = highest - np.float32(_DEPTHS[edge]) / by
     _weigh(x, width, maxima, highest, by, rest, scratch + _FIRST_EDGES, scratch + _FIRST_MASSES, scratch)
     goal = top_p * doubles(scratch + _FIRST_MASSES, _EDGES)[_EDGES - 1]
-    at = _find(x, width, maxima, highest, by, rest, goal, False, items, spare, reached, scratch)
-    return ints64(items, width)[at], doubles(reached, width)[at]
+    last, kept, token = 0, 0.0, 0
+    for drawing in range(2):
+        at = _find(x, width, maxima, highest, by, rest, goal, drawing > 0, items, spare, reached, scratch)
+        item = ints64(items, width)[at]
+        if drawing == 0:
+            last, kept = item, doubles(reached, width)[at]
+            goal = number * kept
+        else:
+            # Rounding never leads beyond the last candidate.
+            token = min(item, last) & ITEM_PLACES
+    return token, last
 
 
 @leaf

@@ -13,6 +13,9 @@ from numba.extending import intrinsic
 
 from onnxgen.graph.cpu.compiled.lane_floats import exact
 
+DRAW, XTC = 0, 1
+"""Purposes of random numbers: which token is drawn; whether XTC excludes."""
+
 _ROUNDS = 10
 _WRAP = 1 << 64
 # Of 64 bits, written as signed: what compiled code has.

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from onnxgen.graph.cpu.compiled.candidate_items import ITEM_PLACES, collect, first_from, sort
-from onnxgen.graph.cpu.compiled.draw_orders import BLOCK
+from onnxgen.graph.cpu.compiled.candidate_items import collect, first_from, sort
+from onnxgen.graph.cpu.compiled.draw_orders import BLOCK, ITEM_PLACES
 from onnxgen.graph.cpu.compiled.function import leaf
 from onnxgen.graph.cpu.compiled.kept_tokens import Kept, remove_below
 from onnxgen.graph.cpu.compiled.kernel import doubles, floats, ints64, word

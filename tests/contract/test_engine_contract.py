@@ -1,5 +1,7 @@
 """The engine's promise on every backend: a request gets the tokens it gets alone, whatever happens around it."""
 
+import math
+import random
 import secrets
 from dataclasses import replace
 
@@ -16,6 +18,7 @@ from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.metadata import load_model_spec
 from onnxgen.scheduler.config import SchedulerConfig
+from random_sampling import random_sampling
 
 SEED = secrets.randbits(32)
 INT4 = BuildOptions(precision="int4", block_size=32, accuracy_level=4)
@@ -56,8 +59,14 @@ class Engines:
             rope_switch_length=self.switch,
         )
 
-    def run(self, requests, *, arrivals=None, max_seqs_by_step=None, **config):
-        """Tokens of each request, in the order of the list; ``arrivals`` are steps."""
+    def run(self, requests, **config):
+        """Tokens of each request, in the order of the list; see `told`."""
+        found, stats = self.told(requests, **config)
+        tokens = [[(e.index, e.token_id) for e in events if e.token_id is not None] for events in found]
+        return tokens, stats
+
+    def told(self, requests, *, arrivals=None, max_seqs_by_step=None, **config):
+        """Events of each request, sample after sample, in the order of the list; ``arrivals`` are steps."""
         core = self.open(**config)
         budgets = {k: v for k, v in config.items() if k not in ("cache_tokens", "reuse", "host_tier_mb")}
         arrivals = [0] * len(requests) if arrivals is None else list(arrivals)
@@ -71,13 +80,12 @@ class Engines:
                 core.reconfigure(replace(SchedulerConfig(**budgets), max_seqs=max_seqs_by_step(step)))
             for event in core.step():
                 assert event.error is None, event.error
-                if event.token_id is not None:
-                    found[number[event.request_id]].append((event.index, event.token_id))
+                found[number[event.request_id]].append(event)
             core.check_integrity()
             step += 1
         stats = core.stats()
         core.close()
-        return [sorted(tokens, key=lambda t: t[0]) for tokens in found.values()], stats
+        return [sorted(events, key=lambda e: e.index) for events in found.values()], stats
 
     def alone(self, requests, **config):
         return [self.run([request], reuse=False, **config)[0][0] for request in requests]
@@ -192,3 +200,93 @@ def test_samples_of_one_prompt(engines):
     found, _ = engines.run([together, *requests_for(engines, 3)])
     expected = [token for alone in engines.alone(single) for _, token in alone]
     assert [token for _, token in found[0]] == expected
+
+
+def requests_of_all_kinds(engines, count, *, system=()):
+    """Any sampling options, samples and log probabilities; greedy where the backend's results depend on the company."""
+    print(f"seed {SEED}")
+    rng = random.Random(SEED)
+    requests = []
+    for _ in range(count):
+        sampling = random_sampling(rng, vocab=engines.vocab_size, eos=5)
+        prompt = [*system, *(rng.randrange(3, engines.vocab_size) for _ in range(rng.randint(1, 60)))]
+        requests.append(
+            EngineRequest(
+                prompt,
+                sampling=sampling if engines.exact else replace(sampling, temperature=0.0),
+                max_new_tokens=rng.choice([0, 1, 4, 15, 15]),
+                n=rng.choice([1, 1, 2]) if engines.exact else 1,
+                ignore_eos=True,
+                logprobs=rng.choice([None, 0, 3]),
+                logprobs_of=rng.choice(["raw", "processed"]),
+                prompt_logprobs=rng.choice([0, 2]),
+                prompt_logprobs_start=rng.choice([0, rng.randrange(len(prompt))]),
+            )
+        )
+    return requests
+
+
+def check_equal(engines, found, alone):
+    """The same events; log probabilities to the bit where the backend has the same bits in any company."""
+    assert len(found) == len(alone)
+    for one, other in zip(found, alone, strict=True):
+        assert [(e.index, e.token_id, e.finish_reason) for e in one] == [
+            (e.index, e.token_id, e.finish_reason) for e in other
+        ]
+        for mine, its in zip(one, other, strict=True):
+            if engines.exact:
+                assert (mine.logprobs, mine.prompt_logprobs) == (its.logprobs, its.prompt_logprobs)
+                continue
+            pairs = zip(scores_of(mine), scores_of(its), strict=True)
+            assert all(math.isclose(a.logprob, b.logprob, abs_tol=1e-3) for a, b in pairs)
+
+
+def scores_of(event):
+    return [s for s in (event.logprobs, *(event.prompt_logprobs or ())) if s is not None]
+
+
+def told_alone(engines, requests):
+    return [engines.told([request], reuse=False)[0][0] for request in requests]
+
+
+def test_every_option_and_every_score_is_as_alone(engines):
+    requests = requests_of_all_kinds(engines, 10)
+    alone = told_alone(engines, requests)
+    assert any(e.logprobs is not None for events in alone for e in events)
+    rng = random.Random(SEED + 4)
+    for budgets in ({}, {"chunk_tokens": 7, "max_step_tokens": 40}, {"max_seqs": 3, "cache_tokens": 320}):
+        if engines.strict and "chunk_tokens" in budgets:
+            continue  # another grid is another computation there
+        order = rng.sample(range(len(requests)), len(requests))
+        arrivals = [rng.randrange(6) for _ in order]
+        found, _ = engines.told([requests[i] for i in order], arrivals=arrivals, **budgets)
+        check_equal(engines, [found[order.index(i)] for i in range(len(requests))], alone)
+
+
+@pytest.mark.parametrize("preemption", ["recompute", "swap"])
+def test_scores_while_seats_come_and_go(engines, preemption):
+    if not engines.exact:
+        pytest.skip("who is computed again in other company gets other bits")
+    requests = requests_of_all_kinds(engines, 6)
+    found, stats = engines.told(
+        requests,
+        max_seqs_by_step=lambda step: 2 if step // 3 % 2 else 6,
+        preemption=preemption,
+        host_tier_mb=64 if preemption == "swap" else 0,
+        chunk_tokens=16,
+    )
+    alone = [engines.told([r], reuse=False, chunk_tokens=16)[0][0] for r in requests]
+    check_equal(engines, found, alone)
+    assert stats.preemptions > 0
+
+
+def test_scores_behind_a_prefix_that_was_computed_before(engines):
+    rng = random.Random(SEED + 5)
+    system = [rng.randrange(3, engines.vocab_size) for _ in range(40)]
+    requests = requests_of_all_kinds(engines, 6, system=system)
+    first = EngineRequest([*system, 4], max_new_tokens=2, ignore_eos=True)
+    found, stats = engines.told([first, *requests], arrivals=[0, *range(4, 10)])
+    check_equal(engines, found[1:], told_alone(engines, requests))
+    if not engines.strict:
+        starts = [r.prompt_logprobs_start for r in requests]
+        assert stats.cache.hit_tokens >= sum(min(max(start - 1, 0), 32) for start in starts)

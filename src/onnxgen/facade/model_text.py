@@ -92,15 +92,18 @@ class ModelText:
             OptionError: An option does not fit the model.
             ContextLengthError: It does not fit the context, or not with ``max_new_tokens``.
         """
+        from onnxgen.preprocess.reasoning import without_reasoning
         from onnxgen.preprocess.reasoning_markers import prompt_state
 
+        markers = self._reasoning_markers if prompt_options.split_reasoning else None
+        if markers is not None and not self._drops_reasoning:
+            messages = without_reasoning(messages, markers)
         prompt = self._chat_template().prompt(
             self.tokenizer,
             messages,
             tools=list(tools) if tools else None,
             **_template_arguments(prompt_options),
         )
-        markers = self._reasoning_markers if prompt_options.split_reasoning else None
         reasoning = None if markers is None else Reasoning(markers, prompt_state(markers, prompt.shadowed))
         return Question(self.request(prompt.token_ids, options), options, reasoning)
 
@@ -181,6 +184,14 @@ class ModelText:
         from onnxgen.preprocess.reasoning_markers import find_reasoning_markers
 
         return find_reasoning_markers(self._chat_template().text, self.tokenizer)
+
+    @cached_property
+    def _drops_reasoning(self) -> bool:
+        """Whether the template leaves the reasoning of earlier answers out by itself."""
+        from onnxgen.preprocess.reasoning import drops_reasoning
+
+        markers = self._reasoning_markers
+        return markers is None or drops_reasoning(self._chat_template(), markers)
 
     def _chat_template(self) -> ChatTemplate:
         from onnxgen.preprocess.chat_template import ChatTemplate

@@ -16,6 +16,7 @@ from onnxgen.engine.client import EngineClient, Health, ModelRecipe, in_process,
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.stats import EngineStats
 from onnxgen.errors import CapabilityError, ConfigError
+from onnxgen.facade.adapters import load_adapter
 from onnxgen.facade.answer import Clock
 from onnxgen.facade.answering import start_answers
 from onnxgen.facade.daemon_work import in_daemon
@@ -324,6 +325,26 @@ class AsyncLLM:
         question = score_question(self._text, text, context=context, top_logprobs=top_logprobs)
         [completion] = await _collect(self._answer([question], **terms))
         return score_of(completion)
+
+    async def load_adapter(self, path: str | os.PathLike[str], name: str) -> None:
+        """Load a low-rank adapter, which requests then use by ``adapter=name``; see `LLM.load_adapter`.
+
+        Raises:
+            StateError: The name is taken.
+            ModelNotFoundError: Nothing is there.
+            ModelFileError: The files are broken, or do not fit the model.
+            CapabilityError: The adapter changes the model in a way that cannot be applied.
+        """
+        await asyncio.to_thread(lambda: self._client.load_adapter(load_adapter(path, name)))
+
+    async def unload_adapter(self, name: str) -> None:
+        """Let go of an adapter.
+
+        Raises:
+            OptionError: There is no adapter of that name.
+            StateError: A request uses it.
+        """
+        await asyncio.to_thread(self._client.unload_adapter, name)
 
     async def stats(self) -> EngineStats:
         """What the engine has counted since it was made; waits for the step that is under way.

@@ -1,0 +1,70 @@
+"""`BatchRow`: what a `Batch` knows of one of its sequences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from onnxgen.engine.embedded_tokens import EmbeddedTokens
+from onnxgen.engine.tokens import TokenBuffer
+
+Float32Array = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a sequence was after its first ``length`` tokens, where the backend cannot go back to it by itself.
+
+    Attributes:
+        length: How many tokens the cache held.
+        long: On which side of the rotary switch they were computed.
+        content: What `KVCache.export_block` gave of them.
+        logits: Of the model after them; None where these are not known.
+        hidden: Likewise the hidden states of the last of them.
+    """
+
+    length: int
+    long: bool
+    content: npt.NDArray[np.uint8]
+    logits: Float32Array | None
+    hidden: Float32Array | None
+
+
+@dataclass(slots=True)
+class BatchRow:
+    """A sequence and what is known of it.
+
+    Attributes:
+        slot: Which part of the cache is its own.
+        tokens: What it is.
+        cached: How many of the tokens the cache holds.
+        long: On which side of the rotary switch these were computed.
+        logits: Of the token after the last one, ``[vocab]``; None when they must be computed.
+        was_set: Whether somebody set them in place of the model's.
+        hidden: Hidden states of the last token ``[hidden]``, once somebody asked for them.
+        embedded: What the model reads in place of the embeddings of some tokens.
+        snapshot: What the cache can be given back.
+        awaits_copies: Whether some of what is cached is copied by the next step only.
+    """
+
+    slot: int
+    tokens: TokenBuffer = field(default_factory=TokenBuffer)
+    cached: int = 0
+    long: bool = False
+    logits: Float32Array | None = None
+    was_set: bool = False
+    hidden: Float32Array | None = None
+    embedded: EmbeddedTokens | None = None
+    snapshot: Snapshot | None = None
+    awaits_copies: bool = False
+
+    @property
+    def num_pending(self) -> int:
+        """Tokens that the cache lacks."""
+        return len(self.tokens) - self.cached
+
+    def changed(self) -> None:
+        """Its end is another one: what is known of that is not true any more."""
+        self.logits = self.hidden = None

@@ -105,9 +105,11 @@ class LoadedAdapters(Generic[Bound]):
             return entry.digest
 
     def release(self, name: str) -> None:
-        """No longer use what was acquired."""
+        """No longer use what was acquired; once the backend is closed there is nothing to do."""
         with self._lock:
-            entry = self._entries[name]
+            entry = self._entries.get(name)
+            if entry is None:
+                return
             assert entry.users > 0, f"adapter {name!r} was released more often than acquired"
             entry.users -= 1
 

@@ -65,3 +65,12 @@ def test_what_does_not_fit_leaves_the_name_free():
         loaded.load(adapter("one"))
     loaded.load(adapter("one"))
     assert loaded.names == ("one",)
+
+
+def test_users_may_outlive_the_backend():
+    loaded, _ = table()
+    loaded.load(adapter("one"))
+    loaded.acquire("one")
+    loaded.clear()
+    loaded.release("one")
+    assert loaded.names == ()

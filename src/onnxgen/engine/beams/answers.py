@@ -71,6 +71,7 @@ def beam_answers(
     sampling: SamplingOptions | None = None,
     stop_ids: Sequence[int] = (),
     processors: Sequence[Processor] = (),
+    adapter: str | None = None,
     rules: BeamRules = TRANSFORMERS,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> list[list[BeamAnswer]]:
@@ -84,6 +85,7 @@ def beam_answers(
         sampling: Penalties and bans, which each beam gets for its own tokens; nothing may be drawn.
         stop_ids: More tokens that end a sequence; not banned by ``min_length``.
         processors: Called for each beam. Under `BeamRules` that process log probabilities they get these.
+        adapter: One of the backend's, under which all is computed; whoever names it keeps it loaded.
         rules: How to count.
         cancelled: Asked before each step; the answers are then the best so far.
 
@@ -121,6 +123,7 @@ def beam_answers(
             chunk_tokens=model.chunk_tokens,
             rope_switch_length=model.rope_switch_length,
         )
+        batch.use_adapter(adapter)
         with closing(batch):
             search = BeamSearch(
                 batch,

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from hash_backend import HashBackend
+from onnxgen.backends.adapters import Adapter
 from onnxgen.backends.fake import FakeBackend
 from onnxgen.engine.beams.answers import BeamModel, beam_answers
 from onnxgen.engine.beams.options import ONNXRUNTIME_GENAI, BeamOptions
@@ -216,3 +217,12 @@ def test_answers_that_outgrow_the_first_cache_are_the_same(monkeypatch):
     small = beam_answers(model(fake(block_size=4), eos_ids=[]), [[1, 2, 3], [4]], options, max_new_tokens=30)
     monkeypatch.undo()
     assert small == beam_answers(model(eos_ids=[]), [[1, 2, 3], [4]], options, max_new_tokens=30)
+
+
+def test_beams_are_searched_under_an_adapter():
+    def answers(**more):
+        backend = fake(block_size=4)
+        backend.adapters.load(Adapter("pirate", source="nowhere", digest="arr"))
+        return beam_answers(model(backend), [[5, 6]], BeamOptions(3), max_new_tokens=8, **more)
+
+    assert answers(adapter="pirate") != answers()

@@ -1,4 +1,4 @@
-"""What choosing tokens costs: the rows of one engine step, by the options of their requests.
+"""What choosing tokens costs, and their log probabilities: the rows of one engine step, by the options of their requests.
 
     python benchmarks/bench_sampling.py [--rows 16] [--vocab 49152] [--logits FILE.npy] [--seconds 0.5]
 
@@ -12,13 +12,17 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.engine.sampling.rows import RowSampler
+from onnxgen.engine.sampling.state import RowState
+from onnxgen.graph.cpu.logprobs import row_logprobs
 
 OPTIONS = {
     "greedy": {},
@@ -33,7 +37,26 @@ OPTIONS = {
         "repetition_penalty": 1.1,
         "presence_penalty": 0.5,
     },
+    "min_p": {"temperature": 0.8, "min_p": 0.05},
+    "typical": {"temperature": 0.8, "typical_p": 0.9},
+    "top_n_sigma": {"temperature": 0.8, "top_n_sigma": 1.0},
+    "top_a": {"temperature": 0.8, "top_a": 0.2},
+    "XTC": {"temperature": 0.8, "xtc_probability": 0.5},
+    "top_p, min_p": {"temperature": 0.8, "top_p": 0.9, "min_p": 0.05},
+    "mirostat 1": {"temperature": 0.8, "mirostat": 1},
+    "mirostat 2": {"temperature": 0.8, "mirostat": 2},
+    "all filters": {
+        "temperature": 0.8,
+        "top_k": 50,
+        "top_p": 0.9,
+        "min_p": 0.02,
+        "typical_p": 0.9,
+        "top_n_sigma": 1.5,
+        "top_a": 0.1,
+        "xtc_probability": 0.5,
+    },
 }
+TOPS = (0, 5, 20)
 
 
 @dataclass
@@ -43,6 +66,8 @@ class Row:
     options: SamplingOptions
     history: np.ndarray
     processors: tuple = ()
+    sampler: None = None
+    row_state: RowState = field(default_factory=RowState)
 
     @property
     def num_tokens(self) -> int:
@@ -63,12 +88,13 @@ def logits_by_name(rows: int, vocab: int, file: Path | None) -> dict[str, np.nda
     return {"sure": sure, "flat": flat} | ({"file": np.load(file)} if file else {})
 
 
-def microseconds(sampler: RowSampler, logits: np.ndarray, rows: list[Row], seconds: float) -> list[float]:
+def microseconds(step: Callable[[], object], seconds: float) -> list[float]:
+    step()
     times: list[float] = []
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:
         begin = time.perf_counter()
-        sampler.choose(logits, rows)
+        step()
         times.append((time.perf_counter() - begin) * 1e6)
     return times
 
@@ -87,10 +113,15 @@ def main() -> None:
     for kind, logits in logits_by_name(asked.rows, asked.vocab, asked.logits).items():
         for name, options in OPTIONS.items():
             rows = [Row(SamplingOptions(**options, seed=i), history) for i in range(len(logits))]
-            times = microseconds(sampler, logits, rows, asked.seconds)
-            print(
-                f"{kind:5} {len(logits)} rows, {name:27} {min(times):7.0f} us, median {statistics.median(times):7.0f} us"
-            )
+            show(kind, name, microseconds(partial(sampler.choose, logits, rows), asked.seconds))
+        for top in TOPS:
+            tokens, tops = [7] * len(logits), [top] * len(logits)
+            times = microseconds(partial(row_logprobs, list(logits), tokens, tops), asked.seconds)
+            show(kind, f"log probabilities, best {top}", times)
+
+
+def show(kind: str, name: str, times: list[float]) -> None:
+    print(f"{kind:5} {name:27} {min(times):7.0f} us, median {statistics.median(times):7.0f} us", flush=True)
 
 
 if __name__ == "__main__":

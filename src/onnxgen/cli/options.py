@@ -112,6 +112,15 @@ Stop = Annotated[
         "--stop", metavar="TEXT", help="End the answer before TEXT; may be repeated.", show_default=False
     ),
 ]
+AdapterOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--adapter",
+        metavar="PATH",
+        help="Answer under this adapter: a PEFT folder, or an .onnx_adapter file.",
+        show_default=False,
+    ),
+]
 Setting = Annotated[
     list[str] | None,
     typer.Option(

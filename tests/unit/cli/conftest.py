@@ -21,6 +21,7 @@ class ScriptedLLM:
         self.sessions = []
         self.raw_prompts = []
         self.options = []
+        self.adapters = {}
         self.closed = False
         self.fail_with = None
         self.on_word = lambda word: None
@@ -30,6 +31,9 @@ class ScriptedLLM:
 
     def __exit__(self, *error):
         self.closed = True
+
+    def load_adapter(self, path, name):
+        self.adapters[name] = path
 
     def session(self, *, system=None):
         session = ScriptedSession(self, system)

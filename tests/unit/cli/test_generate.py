@@ -104,3 +104,16 @@ def test_the_last_piece_carries_the_whole(llm):
     from onnxgen.facade.generation_options import GenerationOptions
 
     assert last_completion(llm.answer("a b c", GenerationOptions())).text == "A B C"
+
+
+@pytest.mark.parametrize("command", ["generate", "run"])
+def test_an_adapter_is_loaded_and_used(onnxgen, llm, command, tmp_path):
+    result = onnxgen(command, "m", "x", "--adapter", tmp_path / "poems")
+    assert result.exit_code == 0, result.stderr
+    assert llm.adapters == {"poems": tmp_path / "poems"}
+    assert llm.options[0].adapter == "poems"
+    onnxgen(command, "m", "x")
+    assert llm.options[1].adapter is None
+    refused = onnxgen(command, "m", "x", "--adapter", tmp_path / "poems", "--set", "adapter=code")
+    assert refused.exit_code != 0
+    assert "cannot be given together" in refused.stderr

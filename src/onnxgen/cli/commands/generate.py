@@ -14,6 +14,7 @@ from onnxgen.cli.answers import statistics, stream_answer
 from onnxgen.cli.conversations import open_conversation
 from onnxgen.cli.generation_flags import generation_options
 from onnxgen.cli.options import (
+    AdapterOption,
     Backend,
     ConfigFile,
     Json,
@@ -61,6 +62,7 @@ def generate(
     repetition_penalty: RepetitionPenalty = None,
     seed: Seed = None,
     stop: Stop = None,
+    adapter: AdapterOption = None,
     set_: Setting = None,
     precision: PrecisionOption = "int4",
     backend: Backend = None,
@@ -86,6 +88,7 @@ def generate(
         stop=stop,
     )
     with loading.open_llm(model, config=resolved.config, precision=precision) as llm:
+        options = loading.under_adapter(llm, options, adapter)
         conversation = open_conversation(llm, system=system, options=options, raw=raw)
         if json_output:
             completion = last_completion(conversation.send(text))

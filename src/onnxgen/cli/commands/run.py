@@ -12,6 +12,7 @@ from onnxgen.cli.answers import statistics, stream_answer
 from onnxgen.cli.conversations import open_conversation
 from onnxgen.cli.generation_flags import generation_options
 from onnxgen.cli.options import (
+    AdapterOption,
     Backend,
     ConfigFile,
     LogLevel,
@@ -54,6 +55,7 @@ def run(
     repetition_penalty: RepetitionPenalty = None,
     seed: Seed = None,
     stop: Stop = None,
+    adapter: AdapterOption = None,
     set_: Setting = None,
     precision: PrecisionOption = "int4",
     backend: Backend = None,
@@ -82,6 +84,7 @@ def run(
         stop=stop,
     )
     with loading.open_llm(model, config=resolved.config, precision=precision) as llm:
+        options = loading.under_adapter(llm, options, adapter)
         conversation = open_conversation(llm, system=system, options=options)
         if question is not None:
             answer = stream_answer(conversation, question, sys.stdout)

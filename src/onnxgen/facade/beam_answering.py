@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 
+from onnxgen.backends.base import Backend
 from onnxgen.engine.beams.answers import BeamAnswer, BeamModel, beam_answers
 from onnxgen.engine.beams.options import BeamOptions
 from onnxgen.engine.events import EngineEvent
@@ -20,7 +22,6 @@ _NOT_WITH_BEAMS = {
     "logprobs": "an answer's score has the sum",
     "prompt_logprobs": "LLM.score judges texts",
     "sampler": "beams choose by themselves",
-    "adapter": "use one beam",
     "ignore_eos": "set min_new_tokens",
 }
 
@@ -55,24 +56,46 @@ def answer_with_beams(
         clock: Seconds from any beginning, for deadlines.
     """
     waiting = iter(answers)
-    for sampling, alike in itertools.groupby(questions, key=lambda question: question.request.sampling):
+    for _, alike in itertools.groupby(questions, key=lambda question: question.request.sampling):
         together = list(alike)
-        request, limit = together[0].request, together[0].options.deadline_s
-        until = math.inf if limit is None else clock() + limit
-        found = beam_answers(
-            model,
-            [question.request.prompt for question in together],
-            beams,
-            max_new_tokens=request.max_new_tokens,
-            sampling=replace(sampling, temperature=0.0),
-            stop_ids=request.stop_token_ids,
-            processors=request.processors,
-            cancelled=lambda until=until: clock() >= until,
-        )
+        with _held(model.backend, together[0].request.adapter):
+            found = _search(model, together, beams, clock)
         for best in found:
             its_answers = list(itertools.islice(waiting, beams.num_return_sequences))
             for one, answer in zip(best, its_answers, strict=False):
                 yield _told(one, answer)
+
+
+def _search(
+    model: BeamModel, questions: Sequence[Question], beams: BeamOptions, clock: Callable[[], float]
+) -> list[list[BeamAnswer]]:
+    """The best answers to questions that differ in their prompts only."""
+    request, limit = questions[0].request, questions[0].options.deadline_s
+    until = math.inf if limit is None else clock() + limit
+    return beam_answers(
+        model,
+        [question.request.prompt for question in questions],
+        beams,
+        max_new_tokens=request.max_new_tokens,
+        sampling=replace(request.sampling, temperature=0.0),
+        stop_ids=request.stop_token_ids,
+        processors=request.processors,
+        adapter=request.adapter,
+        cancelled=lambda: clock() >= until,
+    )
+
+
+@contextlib.contextmanager
+def _held(backend: Backend, adapter: str | None) -> Generator[None]:
+    """Keep an adapter loaded."""
+    if adapter is None:
+        yield
+        return
+    backend.adapters.acquire(adapter)
+    try:
+        yield
+    finally:
+        backend.adapters.release(adapter)
 
 
 def _told(found: BeamAnswer, answer: Answer) -> Chunk:

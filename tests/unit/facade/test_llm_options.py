@@ -242,7 +242,7 @@ def test_beams_of_several_prompts_are_those_of_each_alone(folder):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("stop", "x"), ("logprobs", 1), ("prompt_logprobs", 0), ("adapter", "a"), ("ignore_eos", True)],
+    [("stop", "x"), ("logprobs", 1), ("prompt_logprobs", 0), ("ignore_eos", True)],
 )
 def test_what_beams_cannot_do_is_refused(folder, name, value):
     llm = open_llm(folder, fake_backend())

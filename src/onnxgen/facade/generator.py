@@ -193,8 +193,9 @@ class Generator:
     def get_output(self, name: str) -> Float32Array:
         """An output of the last run, by its name in the graph.
 
-        These are the logits, as `get_logits` gives them, and ``hidden_states`` of the last tokens, float32
-        ``[batch_size, 1, hidden]``, which every graph with a head has; NaN for finished rows.
+        These are the logits, float32 ``[batch_size, n, vocab]``, of the ``n`` tokens that were run last (of a prompt all
+        are computed again when they are asked for), and ``hidden_states`` of the last tokens, float32
+        ``[batch_size, 1, hidden]``, which every graph with a head has; NaN for padding and finished rows.
 
         Raises:
             CapabilityError: There is no such output that can be read.
@@ -202,7 +203,9 @@ class Generator:
         """
         outputs = self._spec.decoder.outputs
         if name == (outputs.get("logits") or "logits"):
-            return self.get_logits()
+            with self._guard:
+                self._check_open()
+                return self._search.run_logits()
         if name not in (outputs.get("hidden_states") or HIDDEN_STATES, HIDDEN_STATES):
             raise CapabilityError(
                 f"output {name!r} was asked for; {outputs.get('logits') or 'logits'!r} and {HIDDEN_STATES!r} can be read"

@@ -162,7 +162,7 @@ def test_the_logits_can_be_read_and_replaced(folder):
     g.append_tokens([[1, 2], [3, 4]])
     expected = [[backend.logits_after([1, 2])], [backend.logits_after([3, 4])]]
     np.testing.assert_array_equal(g.get_logits(), expected)
-    np.testing.assert_array_equal(g.get_output("logits"), expected)
+    np.testing.assert_array_equal(g.get_output("logits")[:, 1:], expected)
     forced = np.zeros((2, 1, VOCAB_SIZE), np.float32)
     forced[0, 0, 50] = forced[1, 0, 60] = 1
     g.set_logits(forced)
@@ -463,3 +463,28 @@ def test_a_shared_buffer_holds_max_length_at_once_and_others_grow(tmp_path, num_
         assert sizes == ([700] if shared else [256, 512])
         answers.append(g.get_sequence(0).tolist())
     assert answers[0] == answers[1]
+
+
+def test_the_last_run_gives_logits_of_every_token_it_was_fed(folder):
+    backend = fake_backend(continuations={(5, 6): (7, 8, 9)}, eos_token_id=EOS)
+    g = generator(folder, backend, batch_size=2)
+    g.append_tokens([[5, 6, PAD], [8, 9, 10]])
+    logits = g.get_output("logits")
+    assert logits.shape == (2, 3, VOCAB_SIZE)
+    for row, text in enumerate(([5, 6], [8, 9, 10])):
+        for n in range(len(text)):
+            np.testing.assert_array_equal(logits[row, n], backend.logits_after(text[: n + 1]))
+    assert np.isnan(logits[0, 2]).all()
+    np.testing.assert_array_equal(g.get_logits()[1, 0], logits[1, 2])
+    g.generate_next_token()  # chosen from what the prompt gave; nothing was run
+    assert g.get_output("logits").shape == (2, 3, VOCAB_SIZE)
+    num_steps = len(backend.steps)
+    second = int(g.get_next_tokens()[1])
+    g.generate_next_token()
+    after_first = [backend.logits_after([5, 6, 7]), backend.logits_after([8, 9, 10, second])]
+    np.testing.assert_array_equal(g.get_output("logits")[:, 0], after_first)
+    np.testing.assert_array_equal(g.get_output("logits").shape, (2, 1, VOCAB_SIZE))
+    assert [step.num_tokens for step in backend.steps[num_steps:]][-1] == 2
+    g.get_logits()  # runs the second token
+    assert not np.array_equal(g.get_output("logits")[1, 0], after_first[1])
+    np.testing.assert_array_equal(g.get_output("logits"), g.get_logits())

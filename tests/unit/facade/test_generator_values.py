@@ -41,8 +41,7 @@ def test_hidden_states_are_read_by_name(folder: Path) -> None:
         sequences = [g.get_sequence(0), [t for t in g.get_sequence(1) if t != PAD]]
         for row, sequence in zip(hidden, sequences, strict=True):
             assert np.array_equal(row[0], backend.hidden_after(sequence))
-        before = g.get_logits()
-        assert np.array_equal(g.get_output("logits"), before)
+        assert np.array_equal(g.get_output("logits")[0, -1], g.get_logits()[0, 0])
         g.generate_next_token()
     with pytest.raises(CapabilityError, match="'logits' and 'hidden_states' can be read"):
         g.get_output("present.0.key")

@@ -96,6 +96,13 @@ class Search(Protocol):
         """
         ...
 
+    def run_logits(self) -> Float32Array:
+        """Logits that the last run gave, float32 ``[rows, n, vocab]``, of each of the ``n`` tokens that it was fed.
+
+        NaN for padding and finished rows.
+        """
+        ...
+
     def set_logits(self, logits: Float32Array) -> None:
         """Replace them.
 

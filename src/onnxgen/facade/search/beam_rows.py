@@ -140,6 +140,10 @@ class BeamRows:
         del role
         return None
 
+    def run_logits(self) -> Float32Array:
+        """As `logits`."""
+        return self.logits()
+
     def set_logits(self, logits: Float32Array) -> None:
         """Replace the logits ``[rows, vocab]`` of the next tokens; at first those of a prompt's first beam count."""
         self._started()

@@ -39,6 +39,9 @@ class RowSearch:
         self._inputs = LastInputs(batch.num_rows)
         # whether the tokens of the last step went through the model
         self._is_run = True
+        # what went through it last: a prompt, by the places where it begins and ends in each row, or tokens
+        self._prompts: list[tuple[int, int]] = []
+        self._chosen_from: tuple[Sequence[int], Float32Array] | None = None
 
     @property
     def num_rows(self) -> int:
@@ -75,6 +78,9 @@ class RowSearch:
                 given = None if embeds is None else embeds[i]
                 self._batch.extend(i, row.processed(self._rows[i]), embeds=given)
             self._batch.forward(range(len(rows)))
+        self._prompts = [
+            (before.num_processed, row.num_processed) for before, row in zip(self._rows, rows, strict=True)
+        ]
         self._rows = rows
         self._inputs.append(ids, pad=pad)
         self._done = False
@@ -85,6 +91,7 @@ class RowSearch:
         active = self._active_rows()
         logits = self._batch.forward(active)
         self._note_run()
+        self._chosen_from = active, logits
         histories = [self._batch.tokens(i) for i in active]
         chosen = self._sampler(logits, sequences=active, histories=histories, length=self.length)
         self._commit(dict(zip(active, chosen, strict=True)))
@@ -109,6 +116,21 @@ class RowSearch:
             self._check_started()
             logits[active, 0] = self._batch.forward(active)
             self._note_run()
+        return logits
+
+    def run_logits(self) -> Float32Array:
+        """Logits of the last run ``[rows, n, vocab]``; those of a prompt are computed again."""
+        if self._prompts:
+            longest = max(end - start for start, end in self._prompts)
+            logits = np.full((len(self._rows), longest, self._spec.vocab_size), np.nan, np.float32)
+            for i, (start, end) in enumerate(self._prompts):
+                logits[i, : end - start] = self._batch.all_logits(i, start, end)
+            return logits
+        if self._is_run or self._chosen_from is None:
+            return self.logits()
+        rows, found = self._chosen_from
+        logits = np.full((len(self._rows), 1, self._spec.vocab_size), np.nan, np.float32)
+        logits[rows, 0] = found
         return logits
 
     def hidden_states(self) -> Float32Array:
@@ -147,6 +169,7 @@ class RowSearch:
         self._sampler.rewind(length)
         self._inputs.rewind(length)
         self._next_tokens = None
+        self._prompts, self._chosen_from = [], None
         self._is_run = True
         self._done = False
         self._has_logits = length > 0
@@ -184,6 +207,7 @@ class RowSearch:
     def _note_run(self) -> None:
         if not self._is_run and self._next_tokens is not None:
             self._inputs.step(self._next_tokens)
+            self._prompts = []
         self._is_run = True
 
     def _check_started(self) -> None:

@@ -10,7 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from onnxgen.engine.sampling.checks import check_integer, check_number
-from onnxgen.engine.sampling.custom import BatchLogitsProcessor, LogitsProcessor, Sampler
+from onnxgen.engine.sampling.custom import (
+    BatchLogitsProcessor,
+    LogitsProcessor,
+    Sampler,
+    check_processors,
+    check_sampler,
+)
 from onnxgen.engine.sampling.logprobs import MAX_TOP_LOGPROBS
 from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.errors import CapabilityError, ContextLengthError, OptionError, TokenIdError
@@ -94,6 +100,8 @@ class EngineRequest:
                 raise OptionError(f"{name} must be a text, got {value!r:.60}")
         if len(self.prompt) == 0:
             raise OptionError("the prompt is empty; there is nothing to continue")
+        check_processors("processors", self.processors)
+        check_sampler(self.sampler)
         self._check_logprobs()
         if self.prompt_embeds is not None:
             _check_embeds(self.prompt_embeds, len(self.prompt))

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from onnxgen.engine.beams.options import BeamOptions
 from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.sampling.checks import check_integer
-from onnxgen.engine.sampling.custom import BatchLogitsProcessor, LogitsProcessor, Sampler
+from onnxgen.engine.sampling.custom import (
+    BatchLogitsProcessor,
+    LogitsProcessor,
+    Sampler,
+    check_processors,
+    check_sampler,
+)
 from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.errors import OptionError
+from onnxgen.facade.option_forms import biases, forced, ids, texts, words
 from onnxgen.foundations.suggest import did_you_mean
 from onnxgen.metadata.model_spec import SearchDefaults
 
@@ -164,9 +171,13 @@ class GenerationOptions:
             OptionError: Naming the option, the value and the range.
         """
         for name in ("stop", "dry_breakers"):
-            object.__setattr__(self, name, _texts(name, getattr(self, name)))
-        object.__setattr__(self, "stop_token_ids", _ids("stop_token_ids", self.stop_token_ids))
-        object.__setattr__(self, "bad_words", _words(self.bad_words))
+            object.__setattr__(self, name, texts(name, getattr(self, name)))
+        object.__setattr__(self, "stop_token_ids", ids("stop_token_ids", self.stop_token_ids))
+        object.__setattr__(self, "bad_words", words(self.bad_words))
+        object.__setattr__(self, "logit_bias", biases(self.logit_bias))
+        object.__setattr__(self, "forced_tokens", forced(self.forced_tokens))
+        check_processors("logits_processors", self.logits_processors)
+        check_sampler(self.sampler)
         check_integer("min_new_tokens", self.min_new_tokens, low=0)
         if self.max_new_tokens is not None:
             check_integer(
@@ -279,29 +290,3 @@ def changed_options(options: object, changes: Mapping[str, Any]) -> GenerationOp
             f"options must be GenerationOptions, got {options!r:.60}; single options are given by name"
         )
     return options.with_changes(changes)
-
-
-def _texts(name: str, texts: object) -> tuple[str, ...]:
-    if isinstance(texts, str):
-        texts = (texts,)
-    if not isinstance(texts, Sequence):
-        raise OptionError(f"{name} must be a text or a list of texts, got {texts!r}")
-    for text in cast("Sequence[object]", texts):
-        if not isinstance(text, str) or not text:
-            raise OptionError(f"{name} must hold texts that are not empty, got {text!r}")
-    return tuple(cast("Sequence[str]", texts))
-
-
-def _ids(name: str, ids: object) -> tuple[int, ...]:
-    if isinstance(ids, str) or not isinstance(ids, Sequence):
-        raise OptionError(f"{name} must be a list of token ids, got {ids!r:.60}")
-    return tuple(check_integer(name, token, low=0) for token in cast("Sequence[object]", ids))
-
-
-def _words(words: object) -> tuple[str | tuple[int, ...], ...]:
-    if isinstance(words, str) or not isinstance(words, Sequence):
-        raise OptionError(f"bad_words must be a list of texts or of lists of token ids, got {words!r:.60}")
-    return tuple(
-        word if isinstance(word, str) and word else _ids("bad_words", word)
-        for word in cast("Sequence[object]", words)
-    )

@@ -1,6 +1,7 @@
 import math
 from dataclasses import fields
 
+import numpy as np
 import pytest
 
 from onnxgen.engine.sampling.options import SamplingOptions
@@ -65,11 +66,45 @@ from tiny_tokenizer import write_tokenizer
         ("prompt_logprobs", 1_000_000),
         ("num_beams", 0),
         ("adapter", ""),
+        ("stop", b"END"),
+        ("stop_token_ids", b"\x05"),
+        ("bad_words", [b"\x05"]),
+        ("bad_words", [""]),
+        ("bad_words", [[]]),
+        ("logit_bias", 5),
+        ("logit_bias", [5]),
+        ("logit_bias", {True: 1.0}),
+        ("logit_bias", {-1: 1.0}),
+        ("logit_bias", {"": 1.0}),
+        ("logit_bias", {0.5: 1.0}),
+        ("forced_tokens", 5),
+        ("forced_tokens", False),
+        ("forced_tokens", [True]),
+        ("forced_tokens", np.array([5])),
+        ("logits_processors", None),
+        ("logits_processors", 5),
+        ("logits_processors", "upper"),
+        ("logits_processors", [5]),
+        ("logits_processors", print),
+        ("sampler", 5),
+        ("sampler", print),
     ],
 )
 def test_values_out_of_range_are_refused_by_name(name, value):
     with pytest.raises(OptionError, match=f"^{name} must"):
         GenerationOptions(**{name: value})
+
+
+@pytest.mark.parametrize("bias", [100.5, math.nan, math.inf, "1", True, None])
+def test_a_bias_out_of_range_is_refused_by_name(bias):
+    with pytest.raises(OptionError, match=r"^a bias of logit_bias must"):
+        GenerationOptions(logit_bias={5: bias})
+
+
+@pytest.mark.parametrize("places", [{-1: 5}, {0: -5}, {"0": 5}, {0: True}])
+def test_places_of_forced_tokens_are_numbers(places):
+    with pytest.raises(OptionError, match="forced_tokens must"):
+        GenerationOptions(forced_tokens=places)
 
 
 def test_one_stop_text_may_be_given_as_it_is():
@@ -181,9 +216,9 @@ def test_breakers_are_all_tokens_that_hold_one(tokenizer):
 
 
 def test_beams_and_drawing_contradict_each_other():
-    with pytest.raises(OptionError, match="temperature=0.7 was given together with num_beams=3"):
+    with pytest.raises(OptionError, match=r"temperature=0\.7 was given together with num_beams=3"):
         GenerationOptions(num_beams=3, temperature=0.7)
-    with pytest.raises(OptionError, match="length_penalty=2.0 is about beams"):
+    with pytest.raises(OptionError, match=r"length_penalty=2\.0 is about beams"):
         GenerationOptions(length_penalty=2.0)
     beams = GenerationOptions(num_beams=4, n=2, length_penalty=0.5, early_stopping="never").beams(
         SearchDefaults()

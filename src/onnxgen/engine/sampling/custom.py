@@ -1,15 +1,16 @@
-"""A sequence whose next token is to be chosen, and what it may bring of its own to choose it: protocols only."""
+"""A sequence whose next token is to be chosen, and what it may bring of its own to choose it: protocols."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.engine.sampling.state import RowState
+from onnxgen.errors import OptionError
 
 TokenArray = npt.NDArray[np.integer[Any]]
 Row = npt.NDArray[np.float32]
@@ -99,3 +100,32 @@ class SampledRow(Protocol):
     def row_state(self) -> RowState:
         """What choosing its tokens has to remember."""
         ...
+
+
+def check_processors(name: str, value: object) -> None:
+    """Check that an option holds things that change logits.
+
+    Args:
+        name: The option.
+        value: What was given.
+
+    Raises:
+        OptionError: It is no list of them.
+    """
+    if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
+        raise OptionError(f"{name} must be a list of logits processors, got {value!r:.60}")
+    for one in cast("Sequence[object]", value):
+        if isinstance(one, type) or not (callable(one) or isinstance(one, BatchLogitsProcessor)):
+            raise OptionError(
+                f"{name} must hold functions of (history, row), or objects with process_rows, got {one!r:.60}"
+            )
+
+
+def check_sampler(value: object) -> None:
+    """Check that something chooses tokens, or is None.
+
+    Raises:
+        OptionError: It does not.
+    """
+    if value is not None and (isinstance(value, type) or not callable(getattr(value, "choose_rows", None))):
+        raise OptionError(f"sampler must be an object with choose_rows, got {value!r:.60}")

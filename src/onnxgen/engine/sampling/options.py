@@ -114,7 +114,7 @@ class SamplingOptions:
                 low, high = _INTEGERS[name]
                 check_integer(name, value, low=low, high=high)
             elif name in _TOKENS:
-                if value != ():
+                if not isinstance(value, tuple) or value:
                     object.__setattr__(self, name, _TOKENS[name](name, value))
             elif name == "repetition_penalty":
                 check_repetition_penalty(value)

@@ -61,7 +61,9 @@ def token_biases(name: str, value: object) -> Pairs:
         if isinstance(value, Mapping)
         else _items(name, value, "a mapping of token ids to numbers")
     )
-    return _by_first(name, ((_id(name, token), _bias(name, number)) for token, number in _pairs(name, pairs)))
+    return _by_first(
+        name, ((_id(name, token), token_bias(name, number)) for token, number in _pairs(name, pairs))
+    )
 
 
 def token_places(name: str, value: object) -> Places:
@@ -103,7 +105,12 @@ def _id(name: str, value: object) -> int:
     return check_integer(f"a token id of {name}", value, low=0)
 
 
-def _bias(name: str, value: object) -> float:
+def token_bias(name: str, value: object) -> float:
+    """What is added to a logit: -100 to 100, or minus infinity.
+
+    Raises:
+        OptionError: It is something else.
+    """
     if value == -math.inf:
         return -math.inf
     return check_number(f"a bias of {name}", value, low=-STRONGEST_BIAS, high=STRONGEST_BIAS)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import secrets
+import threading
 
 import numpy as np
 import pytest
@@ -16,9 +18,13 @@ from onnxgen.backends.ort.backend import OrtBackend
 from onnxgen.backends.ort.plan_kind import PlanKind
 from onnxgen.builder import BuildOptions, build
 from onnxgen.builder.adapters import read_adapter
+from onnxgen.engine.config import EngineConfig
+from onnxgen.engine.core import EngineCore
+from onnxgen.engine.request import EngineRequest
 from onnxgen.errors import CapabilityError, ModelFileError, StateError, StepError
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.metadata import load_model_spec
+from onnxgen.scheduler.config import SchedulerConfig
 from peft_by_hand import merged, random_pairs, write_peft
 
 PROMPT = [5, 9, 31, 7, 12, 44, 3, 21, 18, 6, 30]
@@ -70,8 +76,13 @@ def spread(values):
     return float(values.max() - values.min())
 
 
-@pytest.mark.parametrize("kind", BACKENDS)
-@pytest.mark.parametrize("name", ["llama", "llama-untied", "phi3", "qwen3", "gemma3", "llama-bias"])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *((name, kind) for name in ("llama-untied", "phi3") for kind in BACKENDS),
+        *((name, kind) for name in ("qwen3", "gemma3", "llama-bias") for kind in ("packed", "native")),
+    ],
+)
 def test_an_adapter_is_worth_its_merged_checkpoint(name, kind, tmp_path):
     rank = 1 + SEED % 5
     pairs = random_pairs(CHECKPOINTS[name], seed=SEED, rank=rank)
@@ -228,3 +239,81 @@ def test_long_prompts_are_cut_between_adapters_as_anywhere(tmp_path):
     want = {own: Sequences(backend, 1, 128).step({0: (prompt, own)}) for own, prompt in prompts.items()}
     got = Sequences(backend, len(names), 128).step({i: (prompts[own], own) for i, own in enumerate(names)})
     np.testing.assert_array_equal(got, np.concatenate(list(want.values())), err_msg=f"seed {SEED}")
+
+
+def answers_of(engine, requests):
+    ids = [engine.submit(request) for request in requests]
+    answers = {number: [] for number in ids}
+    while engine.has_work:
+        for event in engine.step():
+            assert event.error is None, event.error
+            if event.token_id is not None:
+                answers[event.request_id].append(event.token_id)
+    return [answers[number] for number in ids]
+
+
+@pytest.mark.parametrize("kind", ["packed", "dense", "native"])
+def test_an_engine_answers_requests_of_several_adapters_as_each_alone(kind, tmp_path):
+    backend = open_backend(build_folder(tmp_path, "llama", "plain"), tmp_path / "cache", kind)
+    names = some_adapters(backend, CHECKPOINTS["llama"], tmp_path)
+    rng = np.random.default_rng(SEED)
+    shared = rng.integers(3, 60, 70).tolist()
+    requests = [
+        EngineRequest(
+            [*shared[: 70 - i], 3 + i], max_new_tokens=6, ignore_eos=True, adapter=names[i % len(names)]
+        )
+        for i in range(8)
+    ]
+    budgets = SchedulerConfig(max_seqs=5, max_step_tokens=48, chunk_tokens=32)
+    alone = []
+    for request in requests:
+        with contextlib.closing(
+            EngineCore(backend, EngineConfig(cache_tokens=1024), context_length=128)
+        ) as engine:
+            alone += answers_of(engine, [request])
+    config = EngineConfig(scheduler=budgets, cache_tokens=1024)
+    with contextlib.closing(EngineCore(backend, config, context_length=128)) as engine:
+        assert answers_of(engine, requests) == alone, f"seed {SEED}"
+        # once more, with all prefixes there
+        assert answers_of(engine, requests[::-1]) == alone[::-1], f"seed {SEED}"
+        engine.check_integrity()
+    assert backend.adapters.names == names[1:]
+    for name in names[1:]:
+        backend.adapters.unload(name)
+
+
+@pytest.mark.parametrize("kind", ["packed", "native"])
+def test_adapters_come_and_go_while_steps_run(kind, tmp_path):
+    checkpoint = CHECKPOINTS["llama"]
+    backend = open_backend(build_folder(tmp_path, "llama", "plain"), tmp_path / "cache", kind)
+    files = [
+        write_peft(tmp_path / str(i), random_pairs(checkpoint, seed=SEED + i, rank=1 + 9 * i, only=only))
+        for i, only in enumerate([("q_proj",), ("up_proj", "o_proj"), ()])
+    ]
+    backend.adapters.load(read_adapter(files[1], "stays"))
+    want = {name: logits(backend, PROMPT, name) for name in (None, "stays")}
+    done, failures = threading.Event(), []
+
+    def come_and_go():
+        try:
+            for i in range(6):
+                backend.adapters.load(read_adapter(files[i % 3], "comes"))
+                backend.adapters.unload("comes")
+        except Exception as failure:  # noqa: BLE001 - told to the test
+            failures.append(failure)
+        finally:
+            done.set()
+
+    thread = threading.Thread(target=come_and_go)
+    thread.start()
+    sequences, rounds = Sequences(backend, 2), 0
+    while not done.is_set() or not rounds:
+        for i, name in enumerate(want):
+            sequences.lengths[i] = 0
+            np.testing.assert_array_equal(
+                sequences.step({i: (PROMPT, name)}), want[name], err_msg=f"seed {SEED}"
+            )
+        rounds += 1
+    thread.join()
+    assert not failures
+    assert backend.adapters.names == ("stays",)

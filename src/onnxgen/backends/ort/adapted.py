@@ -25,7 +25,7 @@ from onnxgen.backends.lora_places import Linear, place_pairs
 from onnxgen.backends.ort.graph_edit.names import LORA_A, LORA_B
 from onnxgen.backends.ort.plan import LoadedDecoder, Plan
 from onnxgen.backends.ort.ports import AdapterPort
-from onnxgen.backends.ort.prepare import OpenTo, adaptable
+from onnxgen.backends.ort.prepare import NOTHING, OpenTo, adaptable
 from onnxgen.errors import ModelFileError
 
 Array = npt.NDArray[Any]
@@ -55,6 +55,7 @@ class AdapterSessions:
 
     Args:
         model: The decoder.
+        plain: The session that is open to nothing.
         load: Makes a session that is open to something.
         make_plan: Makes a plan like that of the plain session.
     """
@@ -63,13 +64,15 @@ class AdapterSessions:
         self,
         model: DecoderModel,
         *,
+        plain: LoadedDecoder,
         load: Callable[[OpenTo], LoadedDecoder],
         make_plan: Callable[[LoadedDecoder], Plan],
     ) -> None:
-        self._model, self._load, self._make_plan = model, load, make_plan
+        self._model, self._plain, self._load, self._make_plan = model, plain, load, make_plan
         self._sessions: dict[OpenTo, _Session] = {}
         self._linears: list[Linear] | None = None
-        self._inputs: tuple[str, ...] = ()
+        self._settled = plain.prepared.settled
+        self._required = tuple(port.name for port in plain.prepared.ports.required)
         self._lock = threading.Lock()
 
     def bind(self, adapter: Adapter) -> AdaptedPlan:
@@ -81,12 +84,12 @@ class AdapterSessions:
             BackendError: ONNX Runtime refuses it.
         """
         with self._lock:
-            if self._linears is None:
-                self._linears, self._inputs = adaptable(self._model)
-            values = self._values(adapter, self._linears)
-            open_to, session = self._session(OpenTo(inputs=tuple(adapter.inputs), nodes=_nodes(values)))
+            values = self._values(adapter)
+            inputs = tuple(name for name in adapter.inputs if name in self._settled)
+            open_to, session = self._session(OpenTo(inputs=inputs, nodes=_nodes(values)))
+            ports = session.loaded.prepared.ports
             given = {
-                p.name: _given(p, values.get(p.name), adapter) for p in session.loaded.prepared.ports.adapter
+                p.name: _given(p, values.get(p.name), adapter) for p in (*ports.adapter, *ports.required)
             }
             plan = self._make_plan(session.loaded.with_inputs(given))
             session.users += 1
@@ -100,22 +103,37 @@ class AdapterSessions:
             if not session.users:
                 del self._sessions[adapted.open_to]
 
-    def _values(self, adapter: Adapter, linears: list[Linear]) -> dict[str, Array]:
+    def close(self) -> None:
+        """Let go of all sessions: their backend is closed."""
+        with self._lock:
+            self._sessions.clear()
+
+    def _values(self, adapter: Adapter) -> dict[str, Array]:
         """What the inputs are given, by name; of matrices still in float32."""
-        unknown = [name for name in adapter.inputs if name not in self._inputs]
+        known = (*self._required, *self._settled)
+        missing = [name for name in self._required if name not in adapter.inputs]
+        if missing:
+            raise ModelFileError(
+                f"{adapter.source}: there is no value for the input {missing[0]!r} of the model"
+            )
+        unknown = [name for name in adapter.inputs if name not in known]
         if unknown:
-            has = ", ".join(self._inputs[:4]) + (", ..." if len(self._inputs) > 4 else "")
+            has = ", ".join(known[:4]) + (", ..." if len(known) > 4 else "")
             raise ModelFileError(
                 f"{adapter.source}: the model has no inputs {unknown[:4]} for adapters ({len(unknown)} of "
                 f"{len(adapter.inputs)}); it has {has or 'none'}"
             )
         values: dict[str, Array] = dict(adapter.inputs)
-        for node, pair in place_pairs(adapter, linears).items() if adapter.pairs else ():
+        if adapter.pairs and self._linears is None:
+            self._linears = adaptable(self._model)
+        for node, pair in place_pairs(adapter, self._linears or []).items() if adapter.pairs else ():
             values[f"{LORA_A}{node}"], values[f"{LORA_B}{node}"] = pair.a.T, pair.b.T
         return values
 
     def _session(self, wanted: OpenTo) -> tuple[OpenTo, _Session]:
         """A session that is open to all that is wanted, the one that is open to least."""
+        if wanted == NOTHING:
+            return wanted, self._sessions.setdefault(wanted, _Session(self._plain))
         nodes = set(wanted.nodes)
         fitting = [o for o in self._sessions if o.inputs == wanted.inputs and nodes <= set(o.nodes)]
         if fitting:

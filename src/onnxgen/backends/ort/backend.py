@@ -100,11 +100,15 @@ class OrtBackend:
         make_plan = _PLANS[prepared.kind]
         self._plan: Plan | None = make_plan(loaded)
         self._sessions = AdapterSessions(
-            model, load=lambda open_to: load(open_to, prepared.kind), make_plan=make_plan
+            model,
+            plain=loaded,
+            load=lambda open_to: load(open_to, prepared.kind),
+            make_plan=make_plan,
         )
         self._look_up = EmbeddingLookup(prepared, lambda content: open_session(content, prepared.data_folder))
         self._adapters = LoadedAdapters[AdaptedPlan](self._bind, self._unbind)
         self._caches = WeakSet[KVCache]()
+        self._required = prepared.ports.required
         self._capabilities = self._plan.capabilities
         self._vocab_size = model.vocab_size
         self._lock = threading.Lock()
@@ -174,6 +178,11 @@ class OrtBackend:
                 adapters=self._adapters,
             )
             assert runs is not None, "the check has found what is wrong with the adapters"
+            if runs is plan and self._required:
+                raise StepError(
+                    f"missing input {self._required[0].name!r}: this model's graph has an input that nobody here knows; "
+                    "give it a value with Generator.set_model_input"
+                )
             return runs.execute(step, cache)
 
     def token_embeddings(self, token_ids: Int64Array) -> Float32Array:
@@ -192,6 +201,7 @@ class OrtBackend:
         with self._lock:
             self._plan = None
             self._adapters.clear()
+            self._sessions.close()
 
     def _plan_of(self, step: Step, plain: Plan) -> Plan | None:
         """The plan of a step's only adapter; None where something is wrong with what the step names."""

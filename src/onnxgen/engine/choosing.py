@@ -38,9 +38,9 @@ class Choices:
     logprobs: Mapping[int, TokenLogprobs] = field(default_factory=dict[int, TokenLogprobs])
 
     @property
-    def tokens(self) -> Sequence[tuple[int, int]]:
-        """Ids of jobs, and their tokens."""
-        return [(job.id, token) for _, job, token in self.chosen if isinstance(token, int)]
+    def num_tokens(self) -> int:
+        """How many tokens were chosen."""
+        return sum([isinstance(token, int) for _, _, token in self.chosen])
 
 
 class Chooser:
@@ -74,13 +74,13 @@ class Chooser:
 
     def choose(self, executed: Executed) -> Choices:
         """A token, or what prevented one, for every sample whose sequence reached its end."""
-        ended = self._score_prompts(executed)
-        failed = {job.id for _, job, _ in ended}
+        ended = self._score_prompts(executed) if executed.all_logits else []
+        failed = [job for _, job, _ in ended]
         owners: list[tuple[Sample, Job]] = []
         rows: list[int] = []
         for row, part in enumerate(executed.finished):
             sample = self._register.sample(part.job.id)
-            if part.job.id in failed:
+            if failed and part.job in failed:
                 continue
             if sample.request.max_new_tokens == 0:
                 ended.append((sample, part.job, None))
@@ -96,9 +96,11 @@ class Chooser:
         asked = [row for row, sample in enumerate(samples) if sample.request.logprobs is not None]
         processed = [row for row in asked if samples[row].request.logprobs_of == "processed"]
         tokens, drawn = self._sampler.choose_and_keep(logits, samples, keep=processed)
-        chosen: list[Chosen] = [(*owner, token) for owner, token in zip(owners, tokens, strict=True)]
+        chosen: list[Chosen] = [
+            (sample, job, token) for (sample, job), token in zip(owners, tokens, strict=True)
+        ]
         if not asked:
-            return Choices([*ended, *chosen])
+            return Choices([*ended, *chosen] if ended else chosen)
         return Choices([*ended, *chosen], _logprobs([(row, *chosen[row]) for row in asked], logits, drawn))
 
     def _score_prompts(self, executed: Executed) -> list[Chosen]:

@@ -246,7 +246,7 @@ class EngineCore:
         self._tally.add(
             plan,
             executed,
-            generated=len(choices.tokens),
+            generated=choices.num_tokens,
             waiting=self._scheduler.num_waiting + self._scheduler.num_away,
             plan_s=planned - started,
             sample_s=chosen_at - executed_at,

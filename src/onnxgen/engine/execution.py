@@ -139,7 +139,7 @@ class Executor:
                     token_ids=s.job.tokens[s.context_len : s.context_len + s.num_tokens],
                     context_len=s.context_len,
                     blocks=reservation.blocks(s.job.id),
-                    logits="all" if s.wants_all_logits else "last" if s.reaches_end else "none",
+                    logits=_wanted(s),
                     window_blocks=reservation.window_blocks(s.job.id),
                     adapter=s.job.adapter,
                     **_embeds(s),
@@ -172,6 +172,13 @@ class Executor:
                 trace_restart(self._trace, part.job, self._blocks)
 
 
+def _wanted(part: Slice) -> str:
+    """Whose logits a slice is computed for."""
+    if part.job.logits_from is not None and part.wants_all_logits:
+        return "all"
+    return "last" if part.reaches_end else "none"
+
+
 class _Embeds(TypedDict, total=False):
     embeds: Float32Array
     embeds_at: npt.NDArray[np.int64]
@@ -190,7 +197,7 @@ def _sorted_out(
     parts: Sequence[Slice], rows: Float32Array
 ) -> tuple[Float32Array, list[tuple[Slice, Float32Array]]]:
     """Of the logits that slices brought, those of the last tokens of sequences, and those of whole slices."""
-    if not any(part.wants_all_logits for part in parts):
+    if all(part.job.logits_from is None for part in parts):
         return rows, []
     ends: list[int] = []
     whole: list[tuple[Slice, Float32Array]] = []

@@ -93,7 +93,8 @@ class Register:
 
     def tell_token(self, sample: Sample, token: int, logprobs: TokenLogprobs | None) -> None:
         """Keep the news of a token until it is taken."""
-        scores = self._requests[sample.request_id].take_prompt_scores()
+        asked = sample.request.prompt_logprobs is not None
+        scores = self._requests[sample.request_id].take_prompt_scores() if asked else None
         self._untold.append(
             EngineEvent(sample.request_id, sample.index, token, logprobs=logprobs, prompt_logprobs=scores)
         )

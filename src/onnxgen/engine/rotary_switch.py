@@ -28,10 +28,14 @@ class RotarySwitch:
 
     Args:
         length: See `DecoderModel.rope_switch_length`; None: there is no switch.
+
+    Attributes:
+        exists: Whether there is one.
     """
 
     def __init__(self, length: int | None) -> None:
         self._length = length
+        self.exists = length is not None
 
     def side(self, num_tokens: int, *, lane: Hashable = None, extra: Extra = None) -> RotarySide:
         """Keeps a sequence of so many tokens apart from those on the other side: in steps, and in the prefix cache.

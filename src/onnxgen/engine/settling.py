@@ -55,7 +55,7 @@ class Settler:
         for job, error in faults:
             self._register.end(self._register.sample(job.id), job, "error", error=error)
         if self._trace is not None:
-            self._trace.sample(choices.tokens)
+            self._trace.sample((job.id, t) for _, job, t in choices.chosen if isinstance(t, int))
         for sample, job, token in choices.chosen:
             if isinstance(token, OnnxgenError):
                 self._register.end(sample, job, "error", error=token)
@@ -65,7 +65,8 @@ class Settler:
                 self._append(sample, job, token, choices)
 
     def _append(self, sample: Sample, job: Job, token: int, choices: Choices) -> None:
-        request, logprobs = sample.request, choices.logprobs.get(job.id)
+        request = sample.request
+        logprobs = choices.logprobs.get(job.id) if choices.logprobs else None
         if token in self._eos_ids and not request.ignore_eos:
             self._register.end(sample, job, "eos", token_id=token, is_eos=True, logprobs=logprobs)
             return
@@ -76,10 +77,10 @@ class Settler:
         if sample.num_tokens >= job.max_tokens:
             self._register.end(sample, job, "length", token_id=token, logprobs=logprobs)
             return
-        if job.state is JobState.RUNNING:
+        if sample.state is not SampleState.DECODE and job.state is JobState.RUNNING:
             sample.advance(SampleState.DECODE)
         self._register.tell_token(sample, token, logprobs)
-        if self._switch.is_crossed_by(sample.num_tokens):
+        if self._switch.exists and self._switch.is_crossed_by(sample.num_tokens):
             self._cross_rotary_switch(sample, job)
 
     def _cross_rotary_switch(self, sample: Sample, job: Job) -> None:

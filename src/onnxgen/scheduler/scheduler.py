@@ -175,7 +175,7 @@ class Scheduler:
         plan.slices.append(part)
         job.last_step = self._step
         self._left -= granted
-        if part.wants_all_logits:
+        if job.logits_from is not None and part.wants_all_logits:
             self._left_rows -= granted
         return True
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from types import TracebackType
-from typing import NoReturn, Self, cast
+from typing import TYPE_CHECKING, NoReturn, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,9 @@ from onnxgen.errors import CapabilityError, ConfigError, TokenIdError
 from onnxgen.facade.config import Config
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.metadata.model_spec import ModelSpec
+
+if TYPE_CHECKING:
+    from onnxgen.backends.ort.whole_graph import WholeGraph
 
 _DEVICES = {
     "cuda": "CUDA",
@@ -59,6 +63,8 @@ class Model:
         self._runtime = runtime or _runtime_from_environment()
         self._owned = backend is None
         self._backend = backend or _load_backend(self._spec, self._runtime)
+        self._whole: dict[frozenset[str], WholeGraph] = {}
+        self._lock = threading.Lock()
 
     @property
     def spec(self) -> ModelSpec:
@@ -106,6 +112,27 @@ class Model:
             )
         return cast("GivesEmbeddings", self._backend).token_embeddings(array.astype(np.int64))
 
+    def whole_graph(self, given: frozenset[str]) -> WholeGraph:
+        """The folder's own graph in a session of ONNX Runtime, beside the executor's; made once.
+
+        Args:
+            given: Names of inputs that its runs are given values for, beside those of every decoder.
+
+        Raises:
+            CapabilityError: The executor was given by the caller, or the graph cannot be run beside it.
+            BackendError: ONNX Runtime refuses it.
+        """
+        if not self._owned:
+            raise CapabilityError(
+                f"{self._spec.folder} is run by an executor that was given to it, which gives logits and hidden_states only"
+            )
+        with self._lock:
+            if given not in self._whole:
+                from onnxgen.backends.ort.whole_graph import WholeGraph
+
+                self._whole[given] = WholeGraph(self._spec.decoder, self._runtime, given=given)
+            return self._whole[given]
+
     def create_multimodal_processor(self) -> NoReturn:
         """Not supported: raises `CapabilityError`."""
         raise CapabilityError(
@@ -122,6 +149,7 @@ class Model:
 
     def close(self) -> None:
         """Release the model. Calling it twice is harmless; generators made from it raise afterwards."""
+        self._whole.clear()
         if self._owned:
             self._backend.close()
 
@@ -148,8 +176,8 @@ def _runtime_from_environment() -> RuntimeConfig:
 
 def _load_backend(spec: ModelSpec, runtime: RuntimeConfig) -> Backend:
     from onnxgen.backends import load_backend
-    from onnxgen.graph.cpu.draws import prepare_draws
+    from onnxgen.graph.cpu.choosing_kernels import prepare_choosing
 
     backend = load_backend(spec.decoder, runtime)
-    prepare_draws()  # now, where progress is shown, and not at the first token
+    prepare_choosing()  # now, where progress is shown, and not at the first token
     return backend

@@ -28,9 +28,8 @@ from onnxgen.engine.sampling.row_work import RowWork
 from onnxgen.engine.sampling.state import RowState
 from onnxgen.errors import OnnxgenError, TokenIdError
 from onnxgen.foundations.reused_arrays import ReusedArrays
-from onnxgen.graph.cpu.draws import Draw, draw_with_surprises, prepare_draws
-from onnxgen.graph.cpu.suffixes import prepare_suffixes
-from onnxgen.graph.cpu.token_counts import prepare_token_counts
+from onnxgen.graph.cpu.choosing_kernels import prepare_choosing
+from onnxgen.graph.cpu.draws import Draw, draw_with_surprises
 
 _KEPT_ROWS, _KEPT_STACKS = 64, 4
 """Copies of rows, and of several rows at once, whose memory is used again."""
@@ -66,9 +65,7 @@ class RowSampler:
     def __init__(
         self, *, eos_ids: Sequence[int], num_tokens: int | None = None, unused_ids: Sequence[int] = ()
     ) -> None:
-        prepare_draws()
-        prepare_suffixes()
-        prepare_token_counts()
+        prepare_choosing()
         self._eos_ids = tuple(eos_ids)
         self._num_tokens = num_tokens
         self._unused_ids = tuple(unused_ids)

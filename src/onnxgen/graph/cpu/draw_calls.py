@@ -12,7 +12,6 @@ import numpy as np
 from onnxgen.foundations.cpuinfo import default_threads
 from onnxgen.graph.cpu.compiled.draw_orders import BLOCK, Narrowing, Order
 from onnxgen.graph.cpu.compiled.header import Header
-from onnxgen.graph.cpu.step.code_store import default_store
 from onnxgen.graph.cpu.step.kernel import StepKernel, step_kernel
 from onnxgen.graph.cpu.step.node_calls import NodeCalls, workspace
 
@@ -22,11 +21,9 @@ _COMPARED_PER_S = 16e9
 _LANES = 16
 
 
-def prepare_draw_calls() -> None:
-    """Load the code, or compile what this machine has none of yet."""
-    default_store().prepare([_plain_kernel(), _narrowed_kernel()])
-    _plain()
-    _narrowed()
+def draw_kernels() -> list[StepKernel]:
+    """The kernels behind this module."""
+    return [_plain_kernel(), _narrowed_kernel()]
 
 
 def draw_plainly(orders: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:

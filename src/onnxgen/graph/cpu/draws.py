@@ -21,7 +21,6 @@ from onnxgen.graph.cpu.draw_calls import (
     draw_narrowed,
     draw_plainly,
     left_of,
-    prepare_draw_calls,
     zipf_exponents,
 )
 
@@ -91,11 +90,6 @@ class Draw:
             or self.top_a > 0
         )
         return Narrowing.FILTERS if filtered else Narrowing.PLAIN
-
-
-def prepare_draws() -> None:
-    """Load the code, or compile it where this machine has none yet: some seconds, once."""
-    prepare_draw_calls()
 
 
 def draw_tokens(rows: Sequence[np.ndarray], draws: Sequence[Draw]) -> list[int]:

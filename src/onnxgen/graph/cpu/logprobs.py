@@ -12,7 +12,6 @@ import numpy as np
 from onnxgen.foundations.cpuinfo import default_threads
 from onnxgen.graph.cpu.compiled.draw_orders import BLOCK
 from onnxgen.graph.cpu.compiled.header import Header
-from onnxgen.graph.cpu.step.code_store import default_store
 from onnxgen.graph.cpu.step.kernel import StepKernel, step_kernel
 from onnxgen.graph.cpu.step.node_calls import NodeCalls, workspace
 
@@ -37,12 +36,6 @@ class RowLogprobs:
     logprob: float
     rank: int
     top: tuple[tuple[int, float], ...] = ()
-
-
-def prepare_logprobs() -> None:
-    """Load the code, or compile it where this machine has none yet: some seconds, once."""
-    default_store().prepare([_kernel()])
-    _calls()
 
 
 def row_logprobs(
@@ -113,10 +106,11 @@ def _row_logprobs(
 
 @cache
 def _calls() -> NodeCalls:
-    return NodeCalls(_kernel())
+    return NodeCalls(logprobs_kernel())
 
 
-def _kernel() -> StepKernel:
+def logprobs_kernel() -> StepKernel:
+    """The kernel behind this module."""
     arguments = (
         "rows width addresses tokens tops most highest totals better found ids logits maxima sums items spare"
     )

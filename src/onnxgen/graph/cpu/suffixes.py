@@ -8,16 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from onnxgen.graph.cpu.step.code_store import default_store
 from onnxgen.graph.cpu.step.kernel import StepKernel, step_kernel
 from onnxgen.graph.cpu.step.node_calls import NodeCalls
 from onnxgen.graph.cpu.thread_memory import ThreadMemory
-
-
-def prepare_suffixes() -> None:
-    """Load the code, or compile it where this machine has none yet."""
-    default_store().prepare([_kernel()])
-    _suffixes()
 
 
 def followers_of_suffixes(
@@ -54,10 +47,11 @@ def _memory() -> ThreadMemory:
 
 @cache
 def _suffixes() -> NodeCalls:
-    return NodeCalls(_kernel())
+    return NodeCalls(suffixes_kernel())
 
 
-def _kernel() -> StepKernel:
+def suffixes_kernel() -> StepKernel:
+    """The kernel behind this module."""
     return step_kernel(
         "suffixes:suffixes", ("tokens", "size", "least", "lengths", "followers", "matched", "found")
     )

@@ -8,16 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from onnxgen.graph.cpu.step.code_store import default_store
 from onnxgen.graph.cpu.step.kernel import StepKernel, step_kernel
 from onnxgen.graph.cpu.step.node_calls import NodeCalls
 from onnxgen.graph.cpu.thread_memory import ThreadMemory
-
-
-def prepare_token_counts() -> None:
-    """Load the code, or compile it where this machine has none yet."""
-    default_store().prepare([_kernel()])
-    _count()
 
 
 def token_counts(
@@ -60,9 +53,10 @@ def _memory() -> ThreadMemory:
 
 @cache
 def _count() -> NodeCalls:
-    return NodeCalls(_kernel())
+    return NodeCalls(token_counts_kernel())
 
 
-def _kernel() -> StepKernel:
+def token_counts_kernel() -> StepKernel:
+    """The kernel behind this module."""
     arguments = ("tokens", "size", "places", "vocab", "distinct", "counts", "found")
     return step_kernel("token_counts:token_counts", arguments)

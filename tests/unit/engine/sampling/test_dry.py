@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from onnxgen.engine.sampling.dry import penalize_lengthening
 from onnxgen.engine.sampling.edits import BANNED
-from onnxgen.graph.cpu.suffixes import prepare_suffixes
+from onnxgen.graph.cpu.choosing_kernels import prepare_choosing
 
 
 @pytest.fixture(autouse=True, scope="module")
 def compiled():
-    prepare_suffixes()  # no example is to wait for the compiler
+    prepare_choosing()  # no example is to wait for the compiler
 
 
 def penalized(logits, history, *, breakers=(), multiplier=0.8, base=1.75, allowed_length=2):

@@ -60,4 +60,4 @@ def _with_usage(stopped: Chunk, end: EngineEvent) -> Chunk:
     if completion is not None and end.usage is not None:
         usage = replace(completion.usage, cached_tokens=end.usage.cached_tokens)
         completion = replace(completion, usage=usage)
-    return replace(stopped, text="", token_ids=(), completion=completion)
+    return replace(stopped, text="", token_ids=(), reasoning="", logprobs=(), completion=completion)

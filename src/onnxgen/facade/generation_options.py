@@ -267,6 +267,8 @@ class GenerationOptions:
             num_beams = 1 if any(getattr(self, name) for name in _DRAWING) else search.num_beams
         if num_beams == 1:
             return None
+        if self.n > num_beams:
+            raise OptionError(f"n={self.n} answers need as many beams, num_beams is {num_beams}")
         return BeamOptions(
             num_beams=num_beams,
             num_return_sequences=self.n,

@@ -224,7 +224,7 @@ def test_beams_and_drawing_contradict_each_other():
         SearchDefaults()
     )
     assert (beams.num_beams, beams.num_return_sequences, beams.length_penalty) == (4, 2, 0.5)
-    with pytest.raises(OptionError, match="num_return_sequences"):
+    with pytest.raises(OptionError, match="n=3 answers need as many beams, num_beams is 2"):
         GenerationOptions(num_beams=2, n=3)
 
 

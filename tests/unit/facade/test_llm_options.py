@@ -60,6 +60,15 @@ def test_a_stop_token_ends_an_answer_and_is_named(folder, tokenizer):
         llm.generate("x", stop_token_ids=[VOCAB_SIZE])
 
 
+def test_pieces_up_to_a_stop_text_tell_each_probability_once(folder, tokenizer):
+    llm = open_llm(folder, scripted(tokenizer, {"q": "one two three"}))
+    pieces = list(llm.generate("q", stop="two", logprobs=1, stream=True, max_new_tokens=20))
+    whole = pieces[-1].completion
+    assert (whole.text, whole.finish_reason) == ("one ", "stop")
+    assert [told for piece in pieces for told in piece.logprobs] == list(whole.logprobs)
+    assert [told.token_id for told in whole.logprobs] == list(whole.token_ids)
+
+
 def test_a_stop_text_is_named(folder, tokenizer):
     llm = open_llm(folder, scripted(tokenizer, {"x": "the other thing"}))
     done = llm.generate("x", stop=["nowhere", "thing", "r t"])

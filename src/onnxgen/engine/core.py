@@ -1,7 +1,8 @@
 """`EngineCore`: many requests on one model, one step at a time.
 
-What a step does, and where::
+What happens, and where::
 
+    submit    a request is checked, and waits                                       intake, register
     plan      who takes part, with how many tokens, and which blocks they write     scheduler, kvcache
     execute   one ragged step of the backend; committed, or rolled back             execution
     choose    one token for every sequence whose end was reached                    choosing, sampling
@@ -18,9 +19,6 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-import numpy as np
-import numpy.typing as npt
-
 from onnxgen.backends.adapters import Adapter
 from onnxgen.backends.base import Backend
 from onnxgen.engine.cache_size import make_cache
@@ -28,30 +26,28 @@ from onnxgen.engine.choosing import Chooser
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.events import EngineEvent, FinishReason
 from onnxgen.engine.execution import Executor
+from onnxgen.engine.intake import Intake
 from onnxgen.engine.outside_pool import OutsidePool
 from onnxgen.engine.pool_shape import shape_of
 from onnxgen.engine.register import Register
-from onnxgen.engine.request import EngineRequest, check_embedding_size, longest, prompt_ids
+from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.rotary_switch import RotarySwitch
 from onnxgen.engine.sample import SampleState
 from onnxgen.engine.sampling.rows import RowSampler
 from onnxgen.engine.settling import Settler
 from onnxgen.engine.stats import EngineStats, StepStats
 from onnxgen.engine.tally import Tally
-from onnxgen.engine.tokens import TokenBuffer
 from onnxgen.engine.tracing import (
     open_trace,
     trace_plan,
     trace_restart,
-    trace_submit,
     trace_usage,
 )
-from onnxgen.engine.tracked import Tracked
 from onnxgen.errors import StateError
 from onnxgen.kvcache.manager import CacheManager
 from onnxgen.scheduler.config import SchedulerConfig
 from onnxgen.scheduler.costs import PreemptionCosts
-from onnxgen.scheduler.job import Job, JobState
+from onnxgen.scheduler.job import JobState
 from onnxgen.scheduler.plan import StepPlan
 from onnxgen.scheduler.scheduler import Scheduler
 
@@ -97,7 +93,6 @@ class EngineCore:
         able = backend.capabilities
         limits = (context_length, able.max_context, config.max_seq_tokens)
         self._limit = min(n for n in limits if n is not None)
-        self._vocab_size = backend.vocab_size
         self._eos_ids = frozenset(eos_ids)
         self._switch = RotarySwitch(rope_switch_length)
         self._clock = clock
@@ -121,25 +116,36 @@ class EngineCore:
                 prefix_reuse=config.prefix_reuse and not self._strict,
                 tiers=self._outside.tiers,
             )
-            self._max_logits_rows = max(1, _LOGITS_BYTES // (4 * self._vocab_size))
+            max_logits_rows = max(1, _LOGITS_BYTES // (4 * backend.vocab_size))
             self._scheduler = Scheduler(
                 self._scheduling(config.scheduler),
                 self._blocks,
                 costs=self._costs,
-                max_logits_rows=self._max_logits_rows,
+                max_logits_rows=max_logits_rows,
             )
             undo.pop_all()  # from here on it is for `close`
         self._executor = Executor(backend, self._kv, blocks=self._blocks, trace=self._trace)
-        self._adapters, self._one_adapter_a_step = backend.adapters, able.adapters == "step"
-        self._embedding_size = able.embedding_size
         self._register = Register(self._scheduler, adapters=backend.adapters, trace=self._trace)
-        self._job_ids, self._request_ids = itertools.count(), itertools.count()
+        self._adapters = backend.adapters
+        job_ids = itertools.count()
+        self._intake = Intake(
+            backend,
+            limit=self._limit,
+            num_tokens=min(num_tokens or backend.vocab_size, backend.vocab_size),
+            max_logits_rows=max_logits_rows,
+            switch=self._switch,
+            scheduler=self._scheduler,
+            register=self._register,
+            new_job_id=job_ids.__next__,
+            clock=clock,
+            trace=self._trace,
+        )
         self._chooser = Chooser(
             RowSampler(eos_ids=sorted(self._eos_ids), num_tokens=num_tokens, unused_ids=unused_ids),
             register=self._register,
             scheduler=self._scheduler,
             blocks=self._blocks,
-            new_job_id=self._job_ids.__next__,
+            new_job_id=job_ids.__next__,
             trace=self._trace,
         )
         self._settler = Settler(
@@ -182,18 +188,7 @@ class EngineCore:
             StateError: The engine is closed, or another thread owns it.
         """
         self._own()
-        prompt = prompt_ids(request, vocab_size=self._vocab_size)
-        request.sampling.check_ids(self._vocab_size)
-        check_embedding_size(request, self._embedding_size)
-        max_tokens = longest(request, context_length=self._limit)
-        if request.adapter is None:
-            return self._add(request, prompt, max_tokens, adapter_digest=None)
-        digest = self._adapters.acquire(request.adapter)
-        try:
-            return self._add(request, prompt, max_tokens, adapter_digest=digest)
-        except BaseException:
-            self._adapters.release(request.adapter)
-            raise
+        return self._intake.take(request)
 
     def cancel(
         self, request_id: int, *, index: int | None = None, reason: FinishReason = "cancelled"
@@ -338,44 +333,6 @@ class EngineCore:
             self._trace.close()
         self._outside.close()
         self._kv.close()
-
-    def _add(
-        self,
-        request: EngineRequest,
-        prompt: npt.NDArray[np.int64],
-        max_tokens: int,
-        *,
-        adapter_digest: str | None,
-    ) -> int:
-        tracked = Tracked(
-            next(self._request_ids),
-            request,
-            prompt,
-            deadline=None if request.deadline_s is None else self._clock() + request.deadline_s,
-            adapter_digest=adapter_digest,
-            adapter_lane=request.adapter if self._one_adapter_a_step else None,
-        )
-        tokens = TokenBuffer()
-        tokens.extend(prompt)
-        tokens.embedded = tracked.embedded
-        job = Job(
-            id=next(self._job_ids),
-            tokens=tokens,
-            max_tokens=max_tokens,
-            priority=request.priority,
-            tenant=request.tenant,
-            width=request.n,
-            allow_cap=request.allow_cap or request.max_new_tokens is None,
-            adapter=request.adapter,
-            **self._switch.side(len(tokens), lane=tracked.lane, extra=tracked.extra),
-        )
-        if tracked.prompt_scores is not None:
-            job.logits_from, job.chunk_limit = tracked.prompt_scores.next_row, self._max_logits_rows
-        self._scheduler.add(job)
-        self._register.add(tracked, tracked.first_sample(tokens), job)
-        if self._trace is not None:
-            trace_submit(self._trace, tracked.id, job, prompt, samples=request.n)
-        return tracked.id
 
     def _own(self) -> None:
         if self._closed:

@@ -266,8 +266,8 @@ def feeds_the_last_token_twice(patch):
 def keeps_tables_of_who_gave_way(patch):
     honest = CacheManager.open
 
-    def open_again(self, seq, tokens, *, extra=None):
-        cached = honest(self, seq, tokens, extra=extra)
+    def open_again(self, seq, tokens, **options):
+        cached = honest(self, seq, tokens, **options)
         if len(tokens) > 20 and not cached:
             self._sequences[seq].length = 4
             self._sequences[seq].tables[0] = [self._supply.take(0)]

@@ -1,0 +1,116 @@
+"""`Intake`: checks a request, and makes of it what scheduling and choosing work on."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from onnxgen.backends.base import Backend
+from onnxgen.engine.register import Register
+from onnxgen.engine.request import EngineRequest, check_embedding_size, longest, prompt_ids
+from onnxgen.engine.rotary_switch import RotarySwitch
+from onnxgen.engine.tokens import TokenBuffer
+from onnxgen.engine.trace import EngineTrace
+from onnxgen.engine.tracing import trace_submit
+from onnxgen.engine.tracked import Tracked
+from onnxgen.scheduler.job import Job
+from onnxgen.scheduler.scheduler import Scheduler
+
+
+class Intake:
+    """Takes requests in.
+
+    Args:
+        backend: What it can do decides what may be asked for.
+        limit: The longest sequence, in tokens.
+        num_tokens: Ids below it may be named by options.
+        max_logits_rows: The longest chunk of a prompt that is scored.
+        switch: Which side of it a sequence begins on.
+        scheduler: Gets the sequence that computes the prompt.
+        register: Gets the request.
+        new_job_id: Numbers for sequences.
+        clock: Seconds from any beginning, for deadlines.
+        trace: Told of requests; None: nobody is.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        limit: int,
+        num_tokens: int,
+        max_logits_rows: int,
+        switch: RotarySwitch,
+        scheduler: Scheduler,
+        register: Register,
+        new_job_id: Callable[[], int],
+        clock: Callable[[], float],
+        trace: EngineTrace | None,
+    ) -> None:
+        able = backend.capabilities
+        self._adapters, self._one_adapter_a_step = backend.adapters, able.adapters == "step"
+        self._vocab_size, self._embedding_size = backend.vocab_size, able.embedding_size
+        self._limit, self._num_tokens, self._max_logits_rows = limit, num_tokens, max_logits_rows
+        self._switch = switch
+        self._scheduler = scheduler
+        self._register = register
+        self._new_job_id = new_job_id
+        self._request_ids = itertools.count()
+        self._clock = clock
+        self._trace = trace
+
+    def take(self, request: EngineRequest) -> int:
+        """Let a request wait for its first step; returns its number. Raises what `EngineCore.submit` says."""
+        prompt = prompt_ids(request, vocab_size=self._vocab_size)
+        request.sampling.check_ids(self._num_tokens)
+        check_embedding_size(request, self._embedding_size)
+        max_tokens = longest(request, context_length=self._limit)
+        if request.adapter is None:
+            return self._add(request, prompt, max_tokens, adapter_digest=None)
+        digest = self._adapters.acquire(request.adapter)
+        try:
+            return self._add(request, prompt, max_tokens, adapter_digest=digest)
+        except BaseException:
+            self._adapters.release(request.adapter)
+            raise
+
+    def _add(
+        self,
+        request: EngineRequest,
+        prompt: npt.NDArray[np.int64],
+        max_tokens: int,
+        *,
+        adapter_digest: str | None,
+    ) -> int:
+        tracked = Tracked(
+            next(self._request_ids),
+            request,
+            prompt,
+            deadline=None if request.deadline_s is None else self._clock() + request.deadline_s,
+            adapter_digest=adapter_digest,
+            adapter_lane=request.adapter if self._one_adapter_a_step else None,
+        )
+        tokens = TokenBuffer()
+        tokens.extend(prompt)
+        tokens.embedded = tracked.embedded
+        job = Job(
+            id=self._new_job_id(),
+            tokens=tokens,
+            max_tokens=max_tokens,
+            priority=request.priority,
+            tenant=request.tenant,
+            width=request.n,
+            allow_cap=request.allow_cap or request.max_new_tokens is None,
+            adapter=request.adapter,
+            **self._switch.side(len(tokens), lane=tracked.lane, extra=tracked.extra),
+        )
+        if tracked.prompt_scores is not None:
+            job.logits_from, job.chunk_limit = tracked.prompt_scores.next_row, self._max_logits_rows
+        self._scheduler.add(job)
+        self._register.add(tracked, tracked.first_sample(tokens), job)
+        if self._trace is not None:
+            trace_submit(self._trace, tracked.id, job, prompt, samples=request.n)
+        return tracked.id

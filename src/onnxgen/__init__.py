@@ -23,17 +23,19 @@ if TYPE_CHECKING:
     )
     from onnxgen.facade.engine_request import EngineEvent, Request
     from onnxgen.facade.environment import (
+        disable_telemetry_events,
+        enable_telemetry_events,
         is_cuda_available,
         is_dml_available,
         is_openvino_available,
         is_qnn_available,
         is_webgpu_available,
         register_execution_provider_library,
-        set_log_options,
     )
     from onnxgen.facade.generation_options import GenerationOptions
     from onnxgen.facade.generator import Generator
     from onnxgen.facade.llm import LLM
+    from onnxgen.facade.log_options import set_log_callback, set_log_options
     from onnxgen.facade.model import Model
     from onnxgen.facade.not_here import Audios, Images
     from onnxgen.facade.params import GeneratorParams
@@ -120,7 +122,9 @@ __all__ = [
     "TurnUsage",
     "Usage",
     "__version__",
+    "disable_telemetry_events",
     "eager",
+    "enable_telemetry_events",
     "get_all_providers",
     "get_available_providers",
     "get_device",
@@ -131,6 +135,7 @@ __all__ = [
     "is_webgpu_available",
     "register_execution_provider_library",
     "set_default_logger_severity",
+    "set_log_callback",
     "set_log_options",
 ]
 
@@ -142,14 +147,16 @@ __getattr__ = lazy_names(
         "facade.async_llm": ("AsyncLLM",),
         "facade.config": ("Config",),
         "facade.environment": (
+            "disable_telemetry_events",
+            "enable_telemetry_events",
             "is_cuda_available",
             "is_dml_available",
             "is_openvino_available",
             "is_qnn_available",
             "is_webgpu_available",
             "register_execution_provider_library",
-            "set_log_options",
         ),
+        "facade.log_options": ("set_log_callback", "set_log_options"),
         "facade.embedder": ("Embedder", "Embeddings"),
         "facade.engine": ("Engine", "EngineCapabilities", "RequestOptions"),
         "facade.engine_buffer": ("EngineEventBuffer",),

@@ -1,23 +1,10 @@
-"""What this machine and this process can do: devices and logging, by onnxruntime-genai's names."""
+"""What this machine and this process can do, by onnxruntime-genai's names."""
 
 from __future__ import annotations
 
-import logging
 from typing import NoReturn
 
-from onnxgen.errors import CapabilityError, OptionError
-from onnxgen.foundations.suggest import did_you_mean
-
-_ON_OFF = ("enabled", "warning", "generate_next_token", "append_next_tokens", "hit_eos", "hit_max_length")
-_VALUES = (
-    "model_input_values",
-    "model_output_shapes",
-    "model_output_values",
-    "model_logits",
-    "ort_lib",
-    "graph_capture",
-)
-_STYLE = ("ansi_tags", "value_stats")
+from onnxgen.errors import CapabilityError
 
 
 def is_cuda_available() -> bool:
@@ -53,38 +40,13 @@ def register_execution_provider_library(name: str, path: str) -> NoReturn:
     )
 
 
-def set_log_options(**options: bool | str) -> None:
-    """Switch the messages of the ``onnxgen`` logger on or off.
+def disable_telemetry_events() -> None:
+    """There is no telemetry: nothing is collected, and nothing is sent."""
 
-    Where they go is up to the application: `logging.basicConfig` shows them on standard error.
 
-    Args:
-        options: ``enabled`` shows messages from level INFO on, False warnings only; the other names that
-            onnxruntime-genai has are accepted where they ask for nothing more than that.
-
-    Raises:
-        OptionError: An option is unknown or of the wrong type.
-        CapabilityError: Tensor values are to be shown, or messages to be written to a file.
-    """
-    for name, value in options.items():
-        if name == "filename":
-            if value:
-                raise CapabilityError(
-                    f"messages were to go to {value!r}; add a logging.FileHandler to logging.getLogger('onnxgen')"
-                )
-            continue
-        if name not in (*_ON_OFF, *_VALUES, *_STYLE):
-            raise OptionError(
-                f"unknown log option {name!r}{did_you_mean(name, (*_ON_OFF, *_VALUES, *_STYLE))}"
-            )
-        if not isinstance(value, bool):
-            raise OptionError(f"{name} must be True or False, got {value!r}")
-        if name in _VALUES and value:
-            raise CapabilityError(
-                f"{name} was asked for; this version does not log what goes through a model"
-            )
-    if "enabled" in options:
-        logging.getLogger("onnxgen").setLevel(logging.INFO if options["enabled"] else logging.WARNING)
+def enable_telemetry_events() -> NoReturn:
+    """There is no telemetry: raises `CapabilityError`."""
+    raise CapabilityError("telemetry was to be enabled; onnxgen collects nothing and sends nothing")
 
 
 def _has_provider(name: str) -> bool:

@@ -1,17 +1,7 @@
-import logging
-
 import pytest
 
-from onnxgen.errors import CapabilityError, OptionError
+from onnxgen.errors import CapabilityError
 from onnxgen.facade import environment, not_here
-
-
-@pytest.fixture
-def restored():
-    logger = logging.getLogger("onnxgen")
-    level = logger.level
-    yield logger
-    logger.setLevel(level)
 
 
 def test_devices_are_those_of_the_installed_runtime(monkeypatch):
@@ -23,28 +13,10 @@ def test_devices_are_those_of_the_installed_runtime(monkeypatch):
         assert not getattr(environment, f"is_{other}_available")()
 
 
-def test_messages_are_switched_on_and_off(restored):
-    environment.set_log_options(enabled=True, warning=True, ansi_tags=False, model_logits=False)
-    assert restored.level == logging.INFO
-    environment.set_log_options(enabled=False)
-    assert restored.level == logging.WARNING
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"enable": True}, OptionError, "did you mean 'enabled'"),
-        ({"enabled": 1}, OptionError, "must be True or False"),
-        ({"enabled": True, "model_input_values": True}, CapabilityError, "model_input_values"),
-        ({"filename": "log.txt"}, CapabilityError, "FileHandler"),
-    ],
-    ids=str,
-)
-def test_what_cannot_be_logged_is_refused_and_changes_nothing(restored, options, error, message):
-    restored.setLevel(logging.ERROR)
-    with pytest.raises(error, match=message):
-        environment.set_log_options(**options)
-    assert restored.level == logging.ERROR
+def test_there_is_no_telemetry():
+    environment.disable_telemetry_events()
+    with pytest.raises(CapabilityError, match="collects nothing"):
+        environment.enable_telemetry_events()
 
 
 def test_libraries_cannot_be_registered():

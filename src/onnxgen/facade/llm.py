@@ -261,9 +261,11 @@ class LLM:
             OptionError: A text has no token to judge, or there are not as many contexts as texts.
             ContextLengthError: A text and its context do not fit the model's context; `perplexity` takes longer ones.
         """
-        several = texts_of(texts)
+        several = texts_of(texts, name="texts")
         contexts = (
-            [context] * len(several) if context is None or isinstance(context, str) else texts_of(context)
+            [context] * len(several)
+            if context is None or isinstance(context, str)
+            else texts_of(context, name="context")
         )
         if len(contexts) != len(several):
             raise OptionError(f"{len(contexts)} contexts were given for {len(several)} texts")

@@ -201,8 +201,12 @@ class ModelText:
         return self._template
 
 
-def texts_of(prompts: object) -> list[str]:
-    """Prompts as callers give them: one text or several.
+def texts_of(prompts: object, *, name: str = "prompts") -> list[str]:
+    """Texts as callers give them: one or several.
+
+    Args:
+        prompts: The texts.
+        name: What the caller calls them.
 
     Raises:
         OptionError: They are something else.
@@ -210,12 +214,12 @@ def texts_of(prompts: object) -> list[str]:
     if isinstance(prompts, str):
         return [prompts]
     if isinstance(prompts, bytes) or not isinstance(prompts, Iterable):
-        raise OptionError(f"prompts must be a text or a list of texts, got {prompts!r:.60}")
+        raise OptionError(f"{name} must be a text or a list of texts, got {prompts!r:.60}")
     texts = list(cast("Iterable[object]", prompts))
     for index, text in enumerate(texts):
         if not isinstance(text, str):
             raise OptionError(
-                f"prompt {index} must be a text, got {text!r:.60}; token ids are for Generator.append_tokens"
+                f"{name} must hold texts, got {text!r:.60} at {index}; token ids are for Generator.append_tokens"
             )
     return cast("list[str]", texts)
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from onnxgen.engine.request import EngineRequest
+from onnxgen.engine.sampling.checks import check_integer
+from onnxgen.engine.sampling.logprobs import MAX_TOP_LOGPROBS
 from onnxgen.errors import OptionError
 from onnxgen.facade.generation_options import GenerationOptions
 from onnxgen.facade.model_text import ModelText
@@ -29,6 +31,7 @@ def score_question(
         OptionError: There is nothing to judge.
         ContextLengthError: Both together do not fit the context.
     """
+    check_integer("top_logprobs", top_logprobs, low=0, high=MAX_TOP_LOGPROBS)
     before = text.encode_text(context) if context else []
     after = text.tokenizer.encode(continuation) if before else text.encode_text(continuation)
     if len(before) + len(after) < 2 or not after:
@@ -81,14 +84,8 @@ def perplexity_questions(
         OptionError: The window or the stride is out of range, or there is nothing to judge.
     """
     limit = text.spec.context_length
-    window = limit if window is None else window
-    stride = window // 2 if stride is None else stride
-    if not 2 <= window <= limit:
-        raise OptionError(f"window must be between 2 and the context of {limit} tokens, got {window}")
-    if not 1 <= stride < window:
-        raise OptionError(
-            f"stride must be at least 1 and less than the window of {window} tokens, got {stride}"
-        )
+    window = limit if window is None else check_integer("window", window, low=2, high=limit)
+    stride = window // 2 if stride is None else check_integer("stride", stride, low=1, high=window - 1)
     if len(ids) < 2:
         raise OptionError(f"a text of {len(ids)} tokens has none that could be judged by those before it")
     return [

@@ -11,10 +11,9 @@ from typing import Self
 from onnxgen.engine.sampling.options import check_integer
 from onnxgen.errors import OptionError, StateError
 from onnxgen.facade.answer import Answer
-from onnxgen.facade.answering import answer_questions, start_answers
+from onnxgen.facade.answering import start_answers
 from onnxgen.facade.generation_options import GenerationOptions, changed_options
 from onnxgen.facade.prompt_options import PromptOptions
-from onnxgen.facade.question import Question
 from onnxgen.facade.results import Chunk
 from onnxgen.facade.text_model import TextModel
 
@@ -62,6 +61,7 @@ class ChatSession:
         Raises:
             ContextLengthError: The conversation does not fit the context any more.
             ChatTemplateError: The model has no chat template, or it refuses the messages.
+            OptionError: The options ask for several answers, or contradict each other.
             StateError: The session is closed, or another thread is in `send`.
         """
         self._stop_running()
@@ -76,7 +76,8 @@ class ChatSession:
             )
         message = {"role": "user", "content": text}
         question = self._model.text.chat_question([*self.messages, message], settings, self._prompt_options)
-        self._running = self._answer(message, question)
+        [answer] = start_answers(self._model.text, [question])
+        self._running = self._answer(message, answer, self._model.pieces([question], [answer]))
         return self._running
 
     def reset(self) -> None:
@@ -123,10 +124,9 @@ class ChatSession:
     ) -> None:
         self.close()
 
-    def _answer(self, message: dict[str, str], question: Question) -> Generator[Chunk]:
-        [answer] = start_answers(self._model.text, [question])
+    def _answer(self, message: dict[str, str], answer: Answer, pieces: Iterator[Chunk]) -> Generator[Chunk]:
         try:
-            for chunk in answer_questions(self._model.engine, [question], [answer]):
+            for chunk in pieces:
                 if chunk.finish_reason is not None:
                     self._remember(message, answer, keep_empty=True)
                 yield chunk

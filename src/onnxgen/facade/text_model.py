@@ -13,7 +13,7 @@ from onnxgen.engine.core import EngineCore
 from onnxgen.engine.of_model import engine_of
 from onnxgen.engine.shared import SharedEngine
 from onnxgen.facade.adapters import Adapters
-from onnxgen.facade.answer import Clock
+from onnxgen.facade.answer import Answer, Clock
 from onnxgen.facade.answering import answer_questions, start_answers
 from onnxgen.facade.beam_answering import answer_with_beams, check_beam_question
 from onnxgen.facade.model import Model
@@ -74,7 +74,10 @@ class TextModel:
         Raises:
             OptionError: The options ask for beams, and for something that beams cannot do.
         """
-        answers = start_answers(self.text, questions)
+        return self.pieces(questions, start_answers(self.text, questions))
+
+    def pieces(self, questions: Sequence[Question], answers: Sequence[Answer]) -> Iterator[Chunk]:
+        """Likewise, for answers that the caller has started with `start_answers`, and reads as they grow."""
         beams = questions[0].options.beams(self.text.spec.search) if questions else None
         if beams is None:
             return answer_questions(self.engine, questions, answers)

@@ -297,8 +297,8 @@ def test_greedy_answers_are_those_of_the_logits(folder):
         (5, "prompts must be a text or a list of texts, got 5"),
         (None, "prompts must be"),
         (b"x", "prompts must be"),
-        (["a", 5], "prompt 1 must be a text, got 5"),
-        ([[1, 2]], r"prompt 0 must be a text, got \[1, 2\]; token ids are for"),
+        (["a", 5], "prompts must hold texts, got 5 at 1"),
+        ([[1, 2]], r"prompts must hold texts, got \[1, 2\] at 0; token ids are for"),
     ],
 )
 def test_what_is_no_prompt_is_refused(folder, prompts, message):

@@ -270,3 +270,33 @@ def test_a_folder_with_beams_searches_unless_something_is_drawn(tmp_path):
 def test_a_deadline_ends_beams_with_the_best_so_far(folder):
     done = open_llm(folder, fake_backend()).generate("x", num_beams=2, deadline_s=0, max_new_tokens=50)
     assert done.finish_reason == "deadline"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"window": "5"}, "window must be an integer between 2 and 128, got '5'"),
+        ({"window": 1}, "window must be between 2 and 128, got 1"),
+        ({"window": 129}, "window must be between 2 and 128, got 129"),
+        ({"window": 1.5}, "window must be an integer"),
+        ({"stride": True}, "stride must be an integer between 1 and 127, got True"),
+        ({"window": 8, "stride": 8}, "stride must be between 1 and 7, got 8"),
+    ],
+)
+def test_windows_out_of_range_are_refused_by_name(folder, options, message):
+    with pytest.raises(OptionError, match=f"^{message}"):
+        open_llm(folder, fake_backend()).perplexity("some text", **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"context": 5}, "context must be a text or a list of texts, got 5"),
+        ({"context": [5]}, "context must hold texts, got 5 at 0"),
+        ({"top_logprobs": "5"}, "top_logprobs must be an integer between 0 and 100, got '5'"),
+        ({"top_logprobs": 101}, "top_logprobs must be between 0 and 100, got 101"),
+    ],
+)
+def test_what_is_wrong_with_a_score_is_named_as_it_was_given(folder, options, message):
+    with pytest.raises(OptionError, match=f"^{message}"):
+        open_llm(folder, fake_backend()).score("text", **options)

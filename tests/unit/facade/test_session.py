@@ -196,3 +196,15 @@ def test_a_fork_is_a_conversation_of_its_own(folder):
     other.messages.clear()
     session.rewind()
     assert len(other.messages) == 4
+
+
+def test_beams_search_for_an_answer_to_a_message_too(folder):
+    session, _ = open_session(folder, {})
+    options = GenerationOptions(num_beams=3, max_new_tokens=5, bad_words=[[EOS]])
+    last = list(session.send("hi", options=options))[-1].completion
+    [best] = open_llm(folder, fake_backend()).generate([TURN], options=options)
+    assert last.score is not None
+    assert session.messages[-1]["content"] == last.text
+    assert last.score == best.score
+    with pytest.raises(OptionError, match="stop="):
+        session.send("hi", options=GenerationOptions(num_beams=3, stop="x"))

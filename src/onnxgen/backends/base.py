@@ -129,6 +129,8 @@ class Capabilities:
             and this many positions, the own one included, are the most that any of them sees. None: no such group.
         adapters: Whether steps apply adapters: ``none``; ``step``, one and the same to all sequences of a step; or
             ``sequence``, to each its own.
+        extra_inputs: Names of inputs of the model's graph that adapters may have values for (``Adapter.inputs``) and
+            that steps do not fill.
     """
 
     ragged: bool
@@ -142,6 +144,7 @@ class Capabilities:
     window: int | None = None
     adapters: Literal["none", "step", "sequence"] = "none"
     embedding_size: int | None = None
+    extra_inputs: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

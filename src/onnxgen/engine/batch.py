@@ -265,11 +265,17 @@ class Batch:
         Raises:
             BackendError: A step failed. The sequence is as it was.
         """
-        state = self._rows[row]
-        self._cache.reserve(len(state.tokens), self._rows)
-        self._steps.prepare(state)
-        self._cache.forget(state, start)
-        return self._steps.all_logits(state, start, end, self._rows)
+        return self._run_all(row, start, end, hidden=False)
+
+    def all_hidden_states(self, row: int, start: int, end: int) -> Float32Array:
+        """Hidden states of some tokens of a sequence, float32 ``[end - start, hidden]``; as `all_logits`.
+
+        Raises:
+            CapabilityError: The model's hidden states cannot be had.
+            BackendError: A step failed. The sequence is as it was.
+        """
+        self._check_hidden()
+        return self._run_all(row, start, end, hidden=True)
 
     def hidden_states(self, rows: Sequence[int]) -> Float32Array:
         """Hidden states of the last tokens of some of the sequences, float32 ``[rows, hidden]``.
@@ -281,8 +287,7 @@ class Batch:
             StateError: A sequence has no tokens, or the batch is closed.
             BackendError: A step failed. The sequences are as they were.
         """
-        if not self._backend.capabilities.hidden_states:
-            raise CapabilityError("this model gives no hidden states: nothing in its graph looks like a head")
+        self._check_hidden()
         self._steps.keeps_hidden = True
         missing = [i for i in rows if self._rows[i].hidden is None]
         held = [(row, row.logits, row.was_set) for row in (self._rows[i] for i in missing)]
@@ -301,3 +306,14 @@ class Batch:
         """Release the cache. Calling it twice is harmless."""
         self._closed = True
         self._cache.close()
+
+    def _run_all(self, row: int, start: int, end: int, *, hidden: bool) -> Float32Array:
+        state = self._rows[row]
+        self._cache.reserve(len(state.tokens), self._rows)
+        self._steps.prepare(state)
+        self._cache.forget(state, start)
+        return self._steps.run_all(state, start, end, self._rows, hidden=hidden)
+
+    def _check_hidden(self) -> None:
+        if not self._backend.capabilities.hidden_states:
+            raise CapabilityError("this model gives no hidden states: nothing in its graph looks like a head")

@@ -77,24 +77,34 @@ class BatchSteps:
             row.cached += count
         _take(output, [row for row, _ in parts if not row.num_pending])
 
-    def all_logits(self, row: BatchRow, start: int, end: int, rows: Sequence[BatchRow]) -> Float32Array:
-        """Logits ``[end - start, vocab]`` after each of some tokens of a row, which lacks all of them.
+    def run_all(
+        self, row: BatchRow, start: int, end: int, rows: Sequence[BatchRow], *, hidden: bool
+    ) -> Float32Array:
+        """Logits ``[end - start, vocab]``, or hidden states, after each of some tokens of a row, which lacks all of them.
 
         Args:
             row: Prepared.
             start: The first of the tokens.
             end: Behind the last of them.
             rows: All there are.
+            hidden: Hidden states, and no logits.
         """
         found: list[Float32Array] = []
-        # what ended before the rotary switch would be computed with the other factors
-        last = len(row.tokens) if row.long else end
-        while row.cached < end:
-            first, count = row.cached, self._chunk(row, last - row.cached, self._chunk_tokens)
+        # what ends before the switch would be computed with the other factors
+        stop = max(end, self._rope_switch + 1) if row.long and self._rope_switch is not None else end
+        while row.cached < stop:
+            first, count = row.cached, self._chunk(row, stop - row.cached, self._chunk_tokens)
             wanted = "all" if first + count > start else "none"
-            output = self._execute([self._input(row, count, logits=wanted)], rows)
+            output = self._execute(
+                [self._input(row, count, logits=wanted)],
+                rows,
+                want_hidden_states=hidden and wanted == "all",
+                want_logits=not hidden,
+            )
             row.cached += count
-            found.append(output.logits[max(start - first, 0) :])
+            values = output.hidden_states if hidden else output.logits
+            if values is not None:
+                found.append(values[max(start - first, 0) :])
         return np.concatenate(found)[: end - start]
 
     def _decode(self, pending: Sequence[BatchRow], rows: Sequence[BatchRow]) -> None:
@@ -136,9 +146,19 @@ class BatchSteps:
         return layout
 
     def _execute(
-        self, inputs: Sequence[SequenceInput], rows: Sequence[BatchRow], *, want_hidden_states: bool = False
+        self,
+        inputs: Sequence[SequenceInput],
+        rows: Sequence[BatchRow],
+        *,
+        want_hidden_states: bool,
+        want_logits: bool = True,
     ) -> StepOutput:
-        step = pack_step(inputs, copies=self._cache.copies, want_hidden_states=want_hidden_states)
+        step = pack_step(
+            inputs,
+            copies=self._cache.copies,
+            want_hidden_states=want_hidden_states,
+            want_logits=want_logits,
+        )
         return self._cache.execute(step, rows)
 
     def _input(self, row: BatchRow, count: int, *, logits: str) -> SequenceInput:

@@ -12,19 +12,17 @@ from typing import Any, NoReturn, Self
 import numpy as np
 import numpy.typing as npt
 
-from onnxgen.engine.batch import Batch
-from onnxgen.engine.beams.options import ONNXRUNTIME_GENAI
-from onnxgen.engine.beams.processing import BeamProcessing
+from onnxgen.backends.base import INPUTS_EMBEDS
 from onnxgen.errors import CapabilityError, MetadataError, OptionError, StateError
 from onnxgen.facade.adapters import Adapters
+from onnxgen.facade.graph_outputs import GraphOutputs
 from onnxgen.facade.guard import SingleUse
+from onnxgen.facade.log_options import is_told, tell
 from onnxgen.facade.model import Model
-from onnxgen.facade.og_sampling import OgSampler
-from onnxgen.facade.params import GeneratorParams, sampling_from_search
+from onnxgen.facade.model_inputs import ModelInputs
+from onnxgen.facade.params import GeneratorParams
 from onnxgen.facade.rows import split_embeds, split_rows
-from onnxgen.facade.search.base import Search
-from onnxgen.facade.search.beam_rows import BeamRows
-from onnxgen.facade.search.row_search import RowSearch
+from onnxgen.facade.search.choice import open_batch, open_search
 from onnxgen.facade.tensor import Tensor
 
 Int32Array = npt.NDArray[np.int32]
@@ -32,9 +30,6 @@ Float32Array = npt.NDArray[np.float32]
 
 HIDDEN_STATES = "hidden_states"
 """Name of the hidden states where the model folder gives them none."""
-
-_FIRST_TOKENS = 256
-"""Tokens that a cache has room for at first, unless it is to have room for all."""
 
 
 class Generator:
@@ -63,13 +58,17 @@ class Generator:
         self._model = model
         self._spec = spec
         self._batch_size = search.batch_size
-        self._batch = _batch(model, params)
-        self._search = _search(self._batch, model, params)
+        self._max_length = params.resolve_max_length()
+        self._batch = open_batch(model, params)
+        self._search = open_search(self._batch, model, params)
         self._adapters: tuple[str, ...] = ()
+        self._inputs = ModelInputs(model.backend)
+        self._outputs = GraphOutputs(model, {})
         self._next_embeds: Float32Array | None = None
         self._terminated = False
         self._guard = SingleUse("generator")
         self._held = ExitStack()
+        self._held.callback(self._inputs.close)
         self._held.callback(self._search.close)
         self._release = weakref.finalize(self, self._held.close)
 
@@ -93,6 +92,12 @@ class Generator:
             ids = split_rows(tokens, self._batch_size)
             self._append(ids, self._next_embeds)
             self._next_embeds = None
+            tell(
+                "append_next_tokens",
+                "%d tokens appended to each row, %d in all",
+                ids.shape[1],
+                self._search.length,
+            )
 
     def generate_next_token(self) -> None:
         """Choose one token for every row that is not finished.
@@ -104,7 +109,18 @@ class Generator:
         """
         with self._guard:
             self._check_open()
-            self._search.step()
+            search = self._search
+            search.step()
+            if is_told("generate_next_token"):
+                tell("generate_next_token", "token %d: %s", search.length, search.next_tokens())
+            if search.done:
+                self._tell_end()
+
+    def _tell_end(self) -> None:
+        if self._search.length == self._max_length:
+            tell("hit_max_length", "max_length %d is reached", self._max_length)
+        else:
+            tell("hit_eos", "all rows are finished after %d tokens", self._search.length)
 
     def is_done(self) -> bool:
         """Whether all rows are finished: by an end-of-sequence token or by ``max_length``."""
@@ -190,29 +206,34 @@ class Generator:
             self._check_open()
             self._search.keep_snapshot()
 
-    def get_output(self, name: str) -> Float32Array:
+    def get_output(self, name: str) -> npt.NDArray[Any]:
         """An output of the last run, by its name in the graph.
 
-        These are the logits, float32 ``[batch_size, n, vocab]``, of the ``n`` tokens that were run last (of a prompt all
-        are computed again when they are asked for), and ``hidden_states`` of the last tokens, float32
-        ``[batch_size, 1, hidden]``, which every graph with a head has; NaN for padding and finished rows.
+        Logits are float32 ``[batch_size, n, vocab]``, of the ``n`` tokens that were run last (of a prompt all are computed
+        again when they are asked for), and ``hidden_states`` float32 ``[batch_size, n, hidden]``, which every graph with
+        a head has; both with NaN for padding and finished rows.
+
+        Everything else is what the folder's own graph gives for all rows at once, caches (``present.*``) included, which
+        hold as many positions as there are. It is loaded a second time, and run beside the generator, when the first of
+        these is asked for; asked for after every token, it costs a run each time, and else it runs what went before as well.
 
         Raises:
-            CapabilityError: There is no such output that can be read.
-            StateError: There are no tokens.
+            CapabilityError: There is no such output that can be read; the message has those there are.
+            StateError: There are no tokens, or nothing was run since the last rewind.
+            BackendError: A run failed.
         """
         outputs = self._spec.decoder.outputs
-        if name == (outputs.get("logits") or "logits"):
-            with self._guard:
-                self._check_open()
-                return self._search.run_logits()
-        if name not in (outputs.get("hidden_states") or HIDDEN_STATES, HIDDEN_STATES):
-            raise CapabilityError(
-                f"output {name!r} was asked for; {outputs.get('logits') or 'logits'!r} and {HIDDEN_STATES!r} can be read"
-            )
         with self._guard:
             self._check_open()
-            return self._search.hidden_states()
+            if name == (outputs.get("logits") or "logits"):
+                return self._search.run_logits()
+            if name in (outputs.get("hidden_states") or HIDDEN_STATES, HIDDEN_STATES):
+                return self._search.hidden_states()
+            if self._adapters:
+                raise CapabilityError(
+                    f"output {name!r} cannot be read while adapters are active; logits and {HIDDEN_STATES} can be read"
+                )
+            return self._outputs.read(name, self._search.last_run)
 
     def get_input(self, name: str) -> npt.NDArray[np.int64]:
         """An input of the last run, by its name in the graph.
@@ -263,34 +284,39 @@ class Generator:
             self._append(ids, embeds)
 
     def set_model_input(self, name: str, value: npt.ArrayLike) -> None:
-        """Give ``inputs_embeds`` for the tokens that are appended next.
+        """Give an input of the graph a value, for all runs, before the first tokens are appended.
+
+        ``inputs_embeds`` are those of the tokens that are appended next.
 
         Raises:
-            CapabilityError: Another input, or the model takes no embeddings.
-            OptionError: The shape does not fit.
+            CapabilityError: The graph has no such input, or it is filled here; the message has those there are.
+            OptionError: Embeddings of a wrong shape. Other values are looked at when the first tokens are appended.
             StateError: There are tokens already.
         """
-        if name != "inputs_embeds":
-            raise CapabilityError(
-                f"input {name!r} cannot be set: a graph is run only if all of its inputs are known; those are filled by "
-                "the generator, but for 'inputs_embeds' and the inputs of adapters (set_active_adapter)"
-            )
         with self._guard:
             self._check_open()
+            if name != INPUTS_EMBEDS:
+                self._inputs.check(name)
             if self._search.length:
                 raise StateError(
-                    f"{name} was given after tokens were appended; give it before, or with set_inputs"
+                    f"{name} was given after tokens were appended; give it before the first ones"
                 )
-            self._next_embeds = split_embeds(
-                value, self._batch_size, self._model.backend.capabilities.embedding_size
-            )
+            if name == INPUTS_EMBEDS:
+                width = self._model.backend.capabilities.embedding_size
+                self._next_embeds = split_embeds(value, self._batch_size, width)
+                return
+            if self._adapters:
+                raise CapabilityError(f"input {name!r} cannot be set while adapters are active")
+            self._inputs.set(name, value)
+            self._outputs = GraphOutputs(self._model, self._inputs.values)
 
-    def set_hidden_states(self, value: npt.ArrayLike) -> NoReturn:
-        """Not supported: raises `CapabilityError`."""
-        del value
-        raise CapabilityError(
-            "hidden states cannot be given: this version has no multi-token prediction heads"
-        )
+    def set_hidden_states(self, value: npt.ArrayLike) -> None:
+        """Give ``hidden_states``, or what the folder calls them, as `set_model_input` does.
+
+        Raises:
+            CapabilityError: The graph has no such input, as is so of all decoders that do not draft for another.
+        """
+        self.set_model_input(self._spec.decoder.inputs.get(HIDDEN_STATES, HIDDEN_STATES), value)
 
     def set_active_adapter(self, adapters: Adapters, name: str) -> None:
         """Run the model with an adapter; with several, one after the other, what they do adds up.
@@ -308,6 +334,10 @@ class Generator:
             self._check_open()
             if adapters.model is not self._model:
                 raise OptionError(f"adapter {name!r} is of another model than this generator")
+            if self._inputs.values:
+                raise CapabilityError(
+                    f"adapter {name!r} cannot be active together with values of inputs ({', '.join(self._inputs.values)})"
+                )
             if name in self._adapters:
                 raise OptionError(f"adapter {name!r} is active already")
             if self._search.length:
@@ -358,6 +388,8 @@ class Generator:
     def _append(self, ids: npt.NDArray[np.int64], embeds: Float32Array | None) -> None:
         if embeds is not None and embeds.shape[:2] != ids.shape:
             raise OptionError(f"embeddings of shape {embeds.shape} do not fit ids of shape {ids.shape}")
+        if self._inputs.values and not self._search.length:
+            self._batch.use_adapter(self._inputs.bind())
         self._search.append(ids, embeds=embeds)
 
     def _check_open(self) -> None:
@@ -365,28 +397,3 @@ class Generator:
             raise StateError("this generator was closed; make a new one")
         if self._terminated:
             raise StateError("terminate_session is set; set_runtime_option('terminate_session', '0') goes on")
-
-
-def _batch(model: Model, params: GeneratorParams) -> Batch:
-    """The sequences, in number and length as the options ask for."""
-    params.check_sampling()
-    spec, search, beams = model.spec, params.search, params.resolve_beams()
-    return Batch(
-        model.backend,
-        num_rows=search.batch_size * (1 if beams is None else beams.num_beams),
-        max_tokens=params.resolve_max_length(),
-        chunk_tokens=search.chunk_size or model.runtime.prefill_chunk_tokens,
-        rope_switch_length=spec.decoder.rope_switch_length,
-        first_tokens=None if search.past_present_share_buffer else _FIRST_TOKENS,
-    )
-
-
-def _search(batch: Batch, model: Model, params: GeneratorParams) -> Search:
-    """The strategy that the options ask for."""
-    spec, search, beams = model.spec, params.search, params.resolve_beams()
-    if beams is None:
-        return RowSearch(batch, OgSampler(search, eos_ids=spec.tokens.eos), spec)
-    processing = BeamProcessing(
-        sampling_from_search(search), ONNXRUNTIME_GENAI, vocab_size=spec.vocab_size, eos_ids=spec.tokens.eos
-    )
-    return BeamRows(batch, beams, processing, spec)

@@ -31,22 +31,34 @@ def generator(folder: Path, backend: FakeBackend, **search: Any) -> Generator:
     return Generator(model, params)
 
 
-def test_hidden_states_are_read_by_name(folder: Path) -> None:
-    backend = fake_backend(hidden_size=WIDTH)
+@pytest.mark.parametrize("rewind", [True, False])
+def test_hidden_states_are_those_of_the_last_run(folder: Path, rewind: bool) -> None:
+    backend = fake_backend(hidden_size=WIDTH, rewind=rewind)
     g = generator(folder, backend, batch_size=2, max_length=20)
-    g.append_tokens([[5, 6, 7], [8, 9, PAD]])
-    for _ in range(3):
-        hidden = g.get_output("hidden_states")
-        assert (hidden.shape, hidden.dtype) == ((2, 1, WIDTH), np.float32)
-        sequences = [g.get_sequence(0), [t for t in g.get_sequence(1) if t != PAD]]
-        for row, sequence in zip(hidden, sequences, strict=True):
-            assert np.array_equal(row[0], backend.hidden_after(sequence))
-        assert np.array_equal(g.get_output("logits")[0, -1], g.get_logits()[0, 0])
-        g.generate_next_token()
-    with pytest.raises(CapabilityError, match="'logits' and 'hidden_states' can be read"):
-        g.get_output("present.0.key")
     with pytest.raises(StateError):
-        generator(folder, backend).get_output("hidden_states")
+        g.get_output("hidden_states")
+    prompts = [[5, 6, 7], [8, 9, PAD]]
+    g.append_tokens(prompts)
+    g.generate_next_token()
+    for _ in range(2):
+        hidden = g.get_output("hidden_states")
+        assert (hidden.shape, hidden.dtype) == ((2, 3, WIDTH), np.float32)
+        for row, own in zip(hidden, ([5, 6, 7], [8, 9]), strict=True):
+            assert np.array_equal(
+                row[: len(own)], [backend.hidden_after(own[: n + 1]) for n in range(len(own))]
+            )
+        assert np.isnan(hidden[1, 2]).all()
+    for _ in range(3):
+        run = [[t for t in g.get_sequence(i) if t != PAD] for i in range(2)]
+        g.generate_next_token()
+        hidden = g.get_output("hidden_states")
+        assert hidden.shape == (2, 1, WIDTH), "what was chosen is not run yet"
+        for row, tokens in zip(hidden, run, strict=True):
+            assert np.array_equal(row[0], backend.hidden_after(tokens))
+    g.get_logits()
+    assert np.array_equal(g.get_output("hidden_states")[0, 0], backend.hidden_after(g.get_sequence(0)))
+    with pytest.raises(CapabilityError, match="logits and hidden_states only"):
+        g.get_output("present.0.key")
 
 
 def test_inputs_are_those_of_the_last_run(folder: Path) -> None:

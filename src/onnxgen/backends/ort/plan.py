@@ -59,6 +59,7 @@ class LoadedDecoder:
             inputs=frozenset() if width is None else frozenset({INPUTS_EMBEDS, EMBEDS_ROWS}),
             embedding_size=width,
             adapters="step",
+            extra_inputs=frozenset((*(p.name for p in self.prepared.ports.required), *self.prepared.settled)),
         )
 
     def slot_cache(self, *, num_slots: int, capacity: int, owner: Plan) -> SlotCache:

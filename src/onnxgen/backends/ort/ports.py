@@ -47,7 +47,7 @@ class TokenPort:
 
 @dataclass(frozen=True, slots=True)
 class AdapterPort:
-    """An input that adapters have values for.
+    """An input that adapters, or whoever runs the model, have values for.
 
     Attributes:
         name: Graph input.
@@ -74,6 +74,7 @@ class Ports:
         hidden_states: Name of the last hidden states, if the graph gives them.
         states: All cached tensors.
         adapter: What adapters have values for.
+        required: Inputs that nobody here knows, and that somebody must have a value for.
     """
 
     input_ids: TokenPort
@@ -83,3 +84,4 @@ class Ports:
     hidden_states: str | None
     states: tuple[StatePort, ...]
     adapter: tuple[AdapterPort, ...] = ()
+    required: tuple[AdapterPort, ...] = ()

@@ -36,6 +36,7 @@ class Prepared:
             weights once more.
         one_by_one: Whether sequences must not share a call of the dense plan.
         declined: Why other plans do not fit.
+        settled: Inputs that the graph was made with and that have a value unless somebody gives another.
     """
 
     content: bytes
@@ -49,6 +50,7 @@ class Prepared:
     padding_limit: int
     one_by_one: bool
     declined: tuple[str, ...]
+    settled: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +104,14 @@ def prepare(
         surgery,
     )
     from onnxgen.backends.ort.model_file import parse_model
-    from onnxgen.backends.ort.read_ports import known_inputs, read_ports
+    from onnxgen.backends.ort.read_ports import known_inputs, read_ports, settle_presets
 
     file = parse_model(content, model.path)
     graph = file.model.graph
-    lora.settle_inputs(graph, known_inputs(model))
+    settled = (*lora.settle_inputs(graph, known_inputs(model)), *settle_presets(graph))
     common.RemoveInitializersFromInputsPass()(file.model)
     ports = read_ports(graph, model)
+    _drop_other_outputs(graph, ports)
     opened = (*open_to.inputs, *lora.add_pairs(graph, open_to.nodes))
     row_selection.open_pruned_head(graph, logits=ports.logits)
     surgery.drop_dead_nodes(file.model)
@@ -171,11 +174,12 @@ def prepare(
         # ONNX Runtime refuses batches of prompts with a past there
         one_by_one=bool(gqa.attention_nodes(graph)),
         declined=declined,
+        settled=settled,
     )
 
 
-def adaptable(model: DecoderModel) -> tuple[list[Linear], tuple[str, ...]]:
-    """What adapters can change of a decoder: products that are known by name, and inputs made for adapters.
+def adaptable(model: DecoderModel) -> list[Linear]:
+    """Products of a decoder that are known by name.
 
     Raises:
         ModelFileError: A file is missing or broken.
@@ -185,8 +189,14 @@ def adaptable(model: DecoderModel) -> tuple[list[Linear], tuple[str, ...]]:
     from onnxgen.backends.ort.read_ports import known_inputs
 
     graph = parse_model(read_content(model), model.path).model.graph
-    inputs = lora.settle_inputs(graph, known_inputs(model))
-    return lora.linears_of(graph), inputs
+    lora.settle_inputs(graph, known_inputs(model))
+    return lora.linears_of(graph)
+
+
+def _drop_other_outputs(graph: ir.Graph, ports: Ports) -> None:
+    """Leave what steps bring; `WholeGraph` gives the rest to whoever asks."""
+    kept = {ports.logits, ports.hidden_states, *(state.present for state in ports.states)}
+    graph.outputs[:] = [value for value in graph.outputs if value.name in kept]
 
 
 def _choose(reasons: Mapping[PlanKind, str | None], model: DecoderModel, plan: PlanKind | None) -> PlanKind:
@@ -209,6 +219,8 @@ def _why_not_packed(
     other = _why_not_slots(ports)
     if other:
         return other
+    if ports.required:
+        return f"the input {ports.required[0].name!r} may be of any layout"
     position_ids, mask = ports.position_ids, ports.attention_mask
     return why_not_packable(
         graph,

@@ -120,7 +120,8 @@ def _from_json(facts: dict[str, Any], content: bytes) -> Prepared:
         StatePort(**state | {"kind": StateKind[state["kind"]], "dims": tuple(state["dims"])})
         for state in ports["states"]
     )
-    ports["adapter"] = tuple(AdapterPort(**p | {"dims": tuple(p["dims"])}) for p in ports["adapter"])
+    for role in ("adapter", "required"):
+        ports[role] = tuple(AdapterPort(**p | {"dims": tuple(p["dims"])}) for p in ports[role])
     return Prepared(
         content=content,
         data_folder=Path(facts["data_folder"]),
@@ -135,4 +136,5 @@ def _from_json(facts: dict[str, Any], content: bytes) -> Prepared:
         padding_limit=facts["padding_limit"],
         one_by_one=facts["one_by_one"],
         declined=tuple(facts["declined"]),
+        settled=tuple(facts["settled"]),
     )

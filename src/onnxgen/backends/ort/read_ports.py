@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxgen.backends.base import DecoderModel
 from onnxgen.backends.ort.graph_edit import gqa, widths
-from onnxgen.backends.ort.ports import Ports, StateKind, StatePort, TokenPort
+from onnxgen.backends.ort.ports import AdapterPort, Ports, StateKind, StatePort, TokenPort
 from onnxgen.errors import CapabilityError, ModelFileError
 
 DEFAULT_NAMES: Mapping[str, str] = MappingProxyType(
@@ -36,12 +38,14 @@ _STATE_ROLES = (
     ("past_conv_names", "present_conv_names", StateKind.FIXED),
 )
 
+_CACHES = ("past", "cache", "recurrent", "conv_state")
+
 
 def read_ports(graph: ir.Graph, model: DecoderModel) -> Ports:
     """Find the inputs and outputs of a decoder by the names that the model's folder gives them.
 
     Raises:
-        CapabilityError: The graph needs inputs that nobody here knows how to fill.
+        CapabilityError: An input is of a kind that nobody could fill.
         ModelFileError: An input or output that every decoder needs is missing, or its sizes are unknown.
     """
     inputs = {str(v.name): v for v in graph.inputs}
@@ -70,8 +74,7 @@ def read_ports(graph: ir.Graph, model: DecoderModel) -> Ports:
         hidden_states=hidden if hidden in outputs else None,
         states=tuple(_states(graph, model, inputs, outputs)),
     )
-    _refuse_unknown_inputs(ports, inputs, model)
-    return ports
+    return replace(ports, required=_required(ports, graph, model))
 
 
 def known_inputs(model: DecoderModel) -> set[str]:
@@ -80,6 +83,24 @@ def known_inputs(model: DecoderModel) -> set[str]:
     names = set(patterns) | set(model.inputs.values())
     names.update(name.replace("%d", str(i)) for name in tuple(names) for i in range(model.num_layers))
     return names
+
+
+def settle_presets(graph: ir.Graph) -> tuple[str, ...]:
+    """Make initializers of inputs that say how many logits to give, with 0 for all of them; returns their names."""
+    names: list[str] = []
+    for value in list(graph.inputs):
+        name = str(value.name)
+        if name != "num_logits_to_keep" and not name.startswith("onnx::Neg_"):
+            continue
+        if value.dtype != ir.DataType.INT64 or name in graph.initializers:
+            continue
+        dims = [1] * len(value.shape or ())
+        value.const_value = ir.tensor(np.zeros(dims, np.int64), name=name)
+        value.shape = ir.Shape(dims)
+        graph.inputs.remove(value)
+        graph.register_initializer(value)
+        names.append(name)
+    return tuple(names)
 
 
 def _name(names: Mapping[str, str], role: str) -> str:
@@ -155,13 +176,24 @@ def _attention_of(graph: ir.Graph, past: ir.Value) -> ir.Node | None:
     return next((n for n in past.consumers() if n in attention), None)
 
 
-def _refuse_unknown_inputs(ports: Ports, inputs: Mapping[str, ir.Value], model: DecoderModel) -> None:
+def _required(ports: Ports, graph: ir.Graph, model: DecoderModel) -> tuple[AdapterPort, ...]:
+    """Inputs that nobody here knows how to fill."""
     known = {p.name for p in (ports.input_ids, ports.attention_mask, ports.position_ids) if p is not None}
     known |= {s.past for s in ports.states}
-    unknown = sorted(name for name in inputs if name not in known)
-    if unknown:
-        raise CapabilityError(
-            f"{model.path} needs inputs that this backend cannot fill: {', '.join(unknown)}. Known are "
-            f"input_ids, attention_mask, position_ids and the caches of {model.num_layers} layers under the names "
-            "of the model's configuration"
-        )
+    required: list[AdapterPort] = []
+    for value in graph.inputs:
+        name = str(value.name)
+        if name in known or name in graph.initializers:
+            continue
+        if name.lower().startswith(_CACHES):
+            raise CapabilityError(
+                f"{model.path} has the input {name!r}, which looks like a cache but is not one of those of "
+                f"{model.num_layers} layers under the names of the model's configuration"
+            )
+        if value.dtype is None or value.shape is None or value.dtype == ir.DataType.STRING:
+            raise CapabilityError(
+                f"{model.path} has the input {name!r}, which is no tensor of numbers of a known number of axes"
+            )
+        dims = tuple(dim if isinstance(dim, int) else None for dim in value.shape)
+        required.append(AdapterPort(name, value.dtype.numpy().name, value.dtype.value, dims))
+    return tuple(required)

@@ -102,6 +102,17 @@ class OrtSession:
         except Exception as cause:  # its exception types share no base class
             raise self._error("running", cause) from cause
 
+    def run_values(self, outputs: Sequence[str], inputs: Mapping[str, ort.OrtValue]) -> list[ort.OrtValue]:
+        """Run once on values, which may be of types that arrays do not have.
+
+        Raises:
+            BackendError: The run failed.
+        """
+        try:
+            return list(self._session.run_with_ort_values(outputs, inputs, self._run_options))
+        except Exception as cause:  # its exception types share no base class
+            raise self._error("running", cause) from cause
+
     def _error(self, what: str, cause: Exception) -> BackendError:
         if isinstance(cause, MemoryError):
             return BackendError(f"{what} {self.path} failed: out of memory")

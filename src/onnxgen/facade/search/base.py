@@ -7,6 +7,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from onnxgen.facade.search.last_inputs import LastRun
+
 Int64Array = npt.NDArray[np.int64]
 Float32Array = npt.NDArray[np.float32]
 
@@ -80,11 +82,20 @@ class Search(Protocol):
         ...
 
     def hidden_states(self) -> Float32Array:
-        """Hidden states of the last tokens, float32 ``[rows, 1, hidden]``.
+        """Hidden states of each token of the last run, float32 ``[rows, n, hidden]``; NaN for padding and finished rows.
 
         Raises:
             StateError: There are no tokens.
             CapabilityError: The model's hidden states cannot be had, or not with this strategy.
+        """
+        ...
+
+    def last_run(self) -> LastRun:
+        """What the last run was fed, and what went before it.
+
+        Raises:
+            StateError: Nothing was run yet.
+            CapabilityError: This strategy does not run all rows at once.
         """
         ...
 

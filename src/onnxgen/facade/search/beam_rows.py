@@ -11,6 +11,7 @@ from onnxgen.engine.beams.processing import BeamProcessing
 from onnxgen.engine.beams.search import BeamSearch
 from onnxgen.errors import CapabilityError, ContextLengthError, OptionError, StateError
 from onnxgen.facade.rows import Row
+from onnxgen.facade.search.last_inputs import LastRun
 from onnxgen.facade.search.room import check_room, max_length_reached
 from onnxgen.metadata.model_spec import ModelSpec
 
@@ -134,6 +135,10 @@ class BeamRows:
     def hidden_states(self) -> Float32Array:
         """Not with beams: raises `CapabilityError`."""
         raise CapabilityError("hidden states of beams cannot be read; use num_beams=1")
+
+    def last_run(self) -> LastRun:
+        """Not with beams: raises `CapabilityError`."""
+        raise CapabilityError("of beams only logits can be read; use num_beams=1")
 
     def last_input(self, role: str) -> Int64Array | None:
         """Not known of beams, which run in an order of their own."""

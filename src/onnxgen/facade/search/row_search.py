@@ -11,7 +11,7 @@ from onnxgen.engine.batch import Batch
 from onnxgen.errors import OptionError, StateError
 from onnxgen.facade.og_sampling import OgSampler
 from onnxgen.facade.rows import Row
-from onnxgen.facade.search.last_inputs import LastInputs
+from onnxgen.facade.search.last_inputs import LastInputs, LastRun
 from onnxgen.facade.search.room import check_room, max_length_reached
 from onnxgen.metadata.model_spec import ModelSpec
 
@@ -82,7 +82,7 @@ class RowSearch:
             (before.num_processed, row.num_processed) for before, row in zip(self._rows, rows, strict=True)
         ]
         self._rows = rows
-        self._inputs.append(ids, pad=pad)
+        self._inputs.append(ids, pad=pad, embedded=embeds is not None)
         self._done = False
         self._has_logits = True
 
@@ -134,20 +134,33 @@ class RowSearch:
         return logits
 
     def hidden_states(self) -> Float32Array:
-        """Hidden states of the last tokens ``[rows, 1, hidden]``; NaN for finished rows."""
+        """Hidden states of the last run ``[rows, n, hidden]``; those of a prompt are computed again."""
         self._check_started()
-        active = [i for i, row in enumerate(self._rows) if row.eos_at is None]
-        if not active:
-            raise StateError("all rows are finished; append tokens or rewind to read hidden states")
-        states = self._batch.hidden_states(active)
-        self._note_run()
-        hidden = np.full((len(self._rows), 1, states.shape[1]), np.nan, np.float32)
-        hidden[active, 0] = states
-        return hidden
+        if self._prompts:
+            found = [self._batch.all_hidden_states(i, *span) for i, span in enumerate(self._prompts)]
+            return _padded(found, rows=range(len(found)), num_rows=len(found))
+        if self._is_run or self._chosen_from is None:
+            active = [i for i, row in enumerate(self._rows) if row.eos_at is None]
+            if not active:
+                raise StateError("all rows are finished; append tokens or rewind to read hidden states")
+            states = self._batch.hidden_states(active)
+            self._note_run()
+        else:
+            active, _ = self._chosen_from
+            # what was chosen is there already, but of rows that it ended
+            ends = [self._batch.length(i) - (self._rows[i].eos_at is None and not self._done) for i in active]
+            states = [
+                self._batch.all_hidden_states(i, n - 1, n)[0] for i, n in zip(active, ends, strict=True)
+            ]
+        return _padded([state[None] for state in states], rows=active, num_rows=len(self._rows))
 
     def last_input(self, role: str) -> Int64Array | None:
         """What the last run was fed in a role; None for roles that are not known here."""
         return self._inputs.value(role)
+
+    def last_run(self) -> LastRun:
+        """Tokens of the last run, and of those before it."""
+        return self._inputs.last_run()
 
     def set_logits(self, logits: Float32Array) -> None:
         """Replace the logits ``[rows, vocab]`` of the next tokens."""
@@ -213,3 +226,12 @@ class RowSearch:
     def _check_started(self) -> None:
         if not self.length and not self._has_logits:
             raise StateError("there is nothing to continue; call append_tokens (or set_logits) first")
+
+
+def _padded(values: Sequence[Float32Array], *, rows: Sequence[int], num_rows: int) -> Float32Array:
+    """Values ``[n, width]`` of some rows as ``[num_rows, longest, width]``, NaN where there are none."""
+    longest = max(map(len, values))
+    padded = np.full((num_rows, longest, values[0].shape[1]), np.nan, np.float32)
+    for row, value in zip(rows, values, strict=True):
+        padded[row, : len(value)] = value
+    return padded

@@ -135,10 +135,11 @@ def test_a_plan_that_does_not_fit_is_refused_with_its_reason(tmp_path):
 
 
 def test_inputs_that_nobody_can_fill_are_named(tmp_path):
-    with pytest.raises(CapabilityError, match="cannot fill: current_weather"):
-        prepared(tmp_path, Style(extra_input=True))
-    with pytest.raises(CapabilityError, match="cannot fill: past_key_values"):
-        prepared(tmp_path, Style(), inputs={"past_key_names": "past.%d", "past_value_names": "v.%d"})
+    found = prepared(tmp_path, Style(extra_input=True))
+    assert [(port.name, port.dtype, port.dims) for port in found.ports.required] == [
+        ("current_weather", "float32", (None,))
+    ]
+    assert found.kind is PlanKind.BATCHED, "packed tokens have another layout"
 
 
 def test_missing_inputs_and_outputs_are_named_with_those_there_are(tmp_path):

@@ -18,9 +18,10 @@ class RowWork:
         forced: The token that stands here whatever the logits say.
         draw: How a token is drawn; None until that is known, and where a request's own sampler chooses.
         outcome: The token, or why there is none; None until that is known.
+        is_plain: Nothing ever changes the sequence's logits, and no sampler of its own chooses.
     """
 
-    __slots__ = ("draw", "forced", "outcome", "row", "sequence", "undo")
+    __slots__ = ("draw", "forced", "is_plain", "outcome", "row", "sequence", "undo")
 
     def __init__(self, sequence: SampledRow, row: Row) -> None:
         self.sequence = sequence
@@ -29,6 +30,7 @@ class RowWork:
         self.forced: int | None = None
         self.draw: Draw | None = None
         self.outcome: int | OnnxgenError | None = None
+        self.is_plain = False
 
     def take_back(self) -> None:
         """Give the model's row its values back."""

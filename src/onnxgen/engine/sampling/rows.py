@@ -26,6 +26,7 @@ from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.engine.sampling.row_draws import draw_of, note_surprise
 from onnxgen.engine.sampling.row_work import RowWork
 from onnxgen.engine.sampling.state import RowState
+from onnxgen.engine.sampling.steady_rows import SteadyRows
 from onnxgen.errors import OnnxgenError, TokenIdError
 from onnxgen.foundations.reused_arrays import ReusedArrays
 from onnxgen.graph.cpu.choosing_kernels import prepare_choosing
@@ -70,6 +71,7 @@ class RowSampler:
         self._num_tokens = num_tokens
         self._unused_ids = tuple(unused_ids)
         self._built: WeakKeyDictionary[RowState, tuple[SamplingOptions, Changes]] = WeakKeyDictionary()
+        self._steady = SteadyRows()
         self._copies = ReusedArrays(keep=_KEPT_ROWS)
         self._stacks = ReusedArrays(keep=_KEPT_STACKS)
 
@@ -101,8 +103,10 @@ class RowSampler:
         Returns:
             What `choose` returns, and by row what was asked for; without rows that got no token.
         """
-        works = [RowWork(sequence, own) for own, sequence in zip(logits, rows, strict=True)]
         num_tokens = self._tokens_of(logits)
+        if rows and not keep and (tokens := self._steady.tokens(logits, rows)) is not None:
+            return list(tokens), {}
+        works = [RowWork(sequence, own) for own, sequence in zip(logits, rows, strict=True)]
         try:
             self._process(works, copy=keep)
             self._draw(works, num_tokens)
@@ -110,6 +114,8 @@ class RowSampler:
         finally:
             for work in works:
                 work.take_back()
+        if works and all(work.is_plain for work in works):
+            self._steady.remember(rows, num_tokens)
         chosen = [
             no_choice(own[:num_tokens], work.row[:num_tokens], work.sequence)
             if work.outcome is None
@@ -149,6 +155,7 @@ class RowSampler:
                     work.outcome = error
                     continue
                 if changes.is_none and not work.sequence.processors:
+                    work.is_plain = work.sequence.sampler is None
                     continue
                 work.forced = changes.forced.get(work.sequence.num_new_tokens)
                 custom = bool(work.sequence.processors)

@@ -168,7 +168,7 @@ def _until(end: int, row: np.ndarray, ids: np.ndarray, weights: np.ndarray) -> t
 def _draw(rows: Sequence[np.ndarray], draws: Sequence[Draw]) -> tuple[np.ndarray, np.ndarray]:
     """Tokens; and of those that Mirostat drew the share of the row's weight that they have, NaN of others."""
     width, orders = len(rows[0]), _orders(rows, draws)
-    narrowed = (orders[:, Order.NARROWING] != Narrowing.PLAIN) & (orders[:, Order.BY] != 0)
+    narrowed = _are_narrowed(orders)
     if narrowed.all():
         return draw_narrowed(orders, width)
     shares = np.full(len(rows), np.nan)
@@ -178,6 +178,55 @@ def _draw(rows: Sequence[np.ndarray], draws: Sequence[Draw]) -> tuple[np.ndarray
     tokens[~narrowed] = draw_plainly(orders[~narrowed], width)[0]
     tokens[narrowed], shares[narrowed] = draw_narrowed(orders[narrowed], width)
     return tokens, shares
+
+
+class RepeatedDraws:
+    """The same draws for one row of logits after the other: what only place and position change is worked out once.
+
+    Args:
+        draws: For each row, none of Mirostat; their positions do not matter.
+        width: Tokens that may be drawn.
+    """
+
+    def __init__(self, draws: Sequence[Draw], width: int) -> None:
+        assert not any(draw.mirostat for draw in draws)
+        self._width = width
+        nowhere = np.empty(width, np.float32)
+        self._orders = _orders([nowhere] * len(draws), draws).copy()
+        narrowed = _are_narrowed(self._orders)
+        self._draw = draw_narrowed if narrowed.any() else draw_plainly
+        self._is_mixed = bool(narrowed.any() and not narrowed.all())
+        self._takes_best = bool((self._orders[:, Order.BY] == 0).all())
+        self._places = np.arange(len(draws), dtype=np.int64)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether one kernel draws them all."""
+        return not self._is_mixed
+
+    @property
+    def takes_best(self) -> bool:
+        """Whether nothing is drawn, so that positions do not matter."""
+        return self._takes_best
+
+    def tokens(self, logits: np.ndarray, positions: Sequence[int] | None) -> list[int]:
+        """A token for each row, as `draw_tokens` gives it.
+
+        Args:
+            logits: float32 ``[rows, at least width]``, contiguous.
+            positions: For each row; None where nothing is drawn.
+        """
+        orders = self._orders
+        start, row_bytes = logits.__array_interface__["data"][0], 4 * logits.shape[1]
+        orders[:, Order.ADDRESS] = start + row_bytes * self._places
+        if positions is not None:
+            orders[:, Order.POSITION] = positions
+        return self._draw(orders, self._width)[0].tolist()
+
+
+def _are_narrowed(orders: np.ndarray) -> np.ndarray:
+    """Which rows filters or Mirostat narrow."""
+    return (orders[:, Order.NARROWING] != Narrowing.PLAIN) & (orders[:, Order.BY] != 0)
 
 
 def _orders(rows: Sequence[np.ndarray], draws: Sequence[Draw]) -> np.ndarray:

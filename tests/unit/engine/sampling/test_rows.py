@@ -371,3 +371,37 @@ def test_a_broken_row_has_an_error_and_its_neighbours_have_tokens(broken):
 
 def test_a_step_without_rows_chooses_nothing():
     assert RowSampler(eos_ids=()).choose(np.empty((0, 9), np.float32), []) == []
+
+
+@pytest.mark.parametrize("width", [5, 64, 1000])
+@pytest.mark.parametrize("plain", [True, False])
+def test_sequences_that_come_again_get_what_each_gets_alone(width, plain):
+    rng = fresh_rng()
+    choices = [
+        {},
+        {"temperature": 0.8},
+        {"temperature": 1.2, "top_k": 5},
+        {"temperature": 0.7, "top_p": 0.8},
+        {"temperature": 1.0, "min_p": 0.1},
+        {"temperature": 1.0, "mirostat": 2},
+        {"repetition_penalty": 1.3},
+    ]
+    options = choices[:-2] if plain else choices
+    together = RowSampler(eos_ids=[1], num_tokens=width - 2)
+    rows = [
+        SampledSequence(SamplingOptions(seed=i, **options[rng.integers(len(options))]), [1, 2, 3], 3)
+        for i in range(rng.integers(2, 7))
+    ]
+    for step in range(8):
+        if step == 6:
+            rows.pop(rng.integers(len(rows)))
+        logits = rng.normal(0, 3, (len(rows), width)).astype(np.float32)
+        if step == 4:
+            logits[rng.integers(len(rows)), 0] = np.nan
+        found = together.choose(logits, rows)
+        for own, row, token in zip(logits, rows, found, strict=True):
+            [alone] = RowSampler(eos_ids=[1], num_tokens=width - 2).choose(own[None], [row])
+            assert type(token) is type(alone), row.options
+            if isinstance(token, int):
+                assert token == alone, row.options
+                row.tokens.append(token)

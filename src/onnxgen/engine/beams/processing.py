@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,10 +13,12 @@ from onnxgen.engine.beams.candidates import RankedRow, Row, log_sum_exp
 from onnxgen.engine.beams.options import BeamRules
 from onnxgen.engine.sampling.changes import build_changes
 from onnxgen.engine.sampling.custom import BatchLogitsProcessor, LogitsProcessor, TokenArray
+from onnxgen.engine.sampling.edits import FORBIDDEN
+from onnxgen.engine.sampling.no_choice import no_choice
 from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.engine.sampling.rows import RowSampler
 from onnxgen.engine.sampling.state import RowState
-from onnxgen.errors import LogitsProcessorError, OnnxgenError, OptionError
+from onnxgen.errors import OnnxgenError, OptionError
 
 Processor = LogitsProcessor | BatchLogitsProcessor
 
@@ -97,14 +100,19 @@ class BeamProcessing:
 
         Raises:
             BackendError: The model gave NaN or +inf.
-            LogitsProcessorError: A processor failed.
+            LogitsProcessorError: A processor failed, or wrote NaN or +inf.
+            OptionError: A penalty made a logit infinite.
         """
         if self._changes is None or self._rules.processed == "logits":
             rows = self._process(logits, histories, num_new_tokens)
             return [RankedRow(_less(row, taken), log_sum_exp(row)) for row in rows]
         logprobs = np.empty_like(logits)
         for own, row in zip(logprobs, logits, strict=True):
-            np.subtract(row, np.float32(log_sum_exp(row[: self._num_tokens])), out=own)
+            total = log_sum_exp(row[: self._num_tokens])
+            if total == -math.inf:  # nothing is allowed, so nothing is after the changes
+                own.fill(FORBIDDEN)
+                continue
+            np.subtract(row, np.float32(total), out=own)
             own[:] = _less(own, taken)
         return [RankedRow(row, 0.0) for row in self._process(logprobs, histories, num_new_tokens)]
 
@@ -118,13 +126,11 @@ class BeamProcessing:
             for history in histories
         ]
         rows: list[Row] = []
-        for row in self._changes.process(values, beams):
+        for own, row, beam in zip(values, self._changes.process(values, beams), beams, strict=True):
             if isinstance(row, OnnxgenError):
                 raise row
-            if np.isnan(row.max()):
-                raise LogitsProcessorError(
-                    f"a logits processor left NaN to choose from: {self._processors!r:.200}"
-                )
+            if not row.max() < math.inf:  # -inf is fine: that beam has no continuation
+                raise no_choice(own[: self._num_tokens], row, beam)
             rows.append(row)
         return rows
 

@@ -67,7 +67,7 @@ def test_each_request_gets_what_its_adapter_says(seed, kind, block_size, max_seq
     rng = random.Random(seed)
     backend = make_backend(adapters=kind, block_size=block_size)
     engine = make_engine(
-        backend, cache_tokens=4 * blocks, max_seqs=max_seqs, chunk_tokens=chunk, max_step_tokens=chunk + 4
+        backend, cache_tokens=4 * blocks, max_seqs=max_seqs, chunk_tokens=chunk, max_step_tokens=chunk + max_seqs
     )
     prompts = [[rng.randrange(VOCAB) for _ in range(rng.randint(1, 20))] for _ in range(3)]
     requests = [

@@ -28,7 +28,6 @@ from onnxgen.scheduler.config import SchedulerConfig
 from peft_by_hand import merged, random_pairs, write_peft
 
 PROMPT = [5, 9, 31, 7, 12, 44, 3, 21, 18, 6, 30]
-OTHER = [8, 4, 17, 25, 40]
 BACKENDS = ("packed", "batched", "dense", "native")
 SEED = secrets.randbits(32)
 

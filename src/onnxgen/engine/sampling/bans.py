@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class BadWords:
         words: None of them empty.
     """
 
-    def __init__(self, words: Iterable[Sequence[int]]) -> None:
+    def __init__(self, words: Collection[Sequence[int]]) -> None:
         self._always = np.array(sorted({word[0] for word in words if len(word) == 1}), np.int64)
         self._by_last: dict[int, list[tuple[TokenArray, int]]] = defaultdict(list)
         for word in words:

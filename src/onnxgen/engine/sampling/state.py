@@ -10,10 +10,10 @@ class RowState:
     gone further.
     """
 
-    __slots__ = ("__weakref__", "_surprises")
+    __slots__ = ("__weakref__", "_bounds")
 
     def __init__(self) -> None:
-        self._surprises: list[tuple[int, float]] = []  # (length of the sequence, mu), by rising length
+        self._bounds: list[tuple[int, float]] = []  # (length of the sequence, mu), by rising length
 
     def mu(self, length: int, *, first: float) -> float:
         """Mirostat's bound on surprise for the token after the first ``length`` ones, in bits.
@@ -23,19 +23,13 @@ class RowState:
             first: The bound of a sequence that has drawn nothing.
         """
         self.rewind(length)
-        return self._surprises[-1][1] if self._surprises else first
+        return self._bounds[-1][1] if self._bounds else first
 
     def note_mu(self, length: int, mu: float) -> None:
         """Keep the bound for the token after the first ``length`` ones; lengths only rise."""
-        self._surprises.append((length, mu))
+        self._bounds.append((length, mu))
 
     def rewind(self, length: int) -> None:
         """Forget what belongs to more than ``length`` tokens."""
-        while self._surprises and self._surprises[-1][0] > length:
-            self._surprises.pop()
-
-    def copy(self) -> RowState:
-        """The memory of a sequence that goes on from here on its own."""
-        other = RowState()
-        other._surprises = list(self._surprises)
-        return other
+        while self._bounds and self._bounds[-1][0] > length:
+            self._bounds.pop()

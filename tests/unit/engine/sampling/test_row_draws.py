@@ -1,5 +1,6 @@
 """Options of drawing reach the kernel, and Mirostat remembers its bound by position."""
 
+import copy
 from dataclasses import fields
 
 import numpy as np
@@ -53,7 +54,7 @@ def test_a_rewound_sequence_draws_what_it_drew_before(version):
     row = SampledSequence(options, [0, 1], prompt_tokens=2)
     whole = answers(logits, row, 30)
     bounds = {
-        draw_of(SampledSequence(options, whole[:n], row_state=row.row_state.copy())).mirostat_mu
+        draw_of(SampledSequence(options, whole[:n], row_state=copy.deepcopy(row.row_state))).mirostat_mu
         for n in range(2, 33)
     }
     assert len(bounds) > 20  # it does learn

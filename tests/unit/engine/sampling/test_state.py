@@ -22,12 +22,3 @@ def test_a_rewound_sequence_goes_on_as_if_it_had_never_gone_further():
     assert state.mu(12, first=10.0) == 3.0
     state.rewind(7)
     assert state.mu(30, first=10.0) == 10.0
-
-
-def test_a_copy_goes_on_by_itself():
-    state = RowState()
-    state.note_mu(3, 1.0)
-    other = state.copy()
-    other.note_mu(4, 2.0)
-    assert state.mu(4, first=0.0) == 1.0
-    assert other.mu(4, first=0.0) == 2.0

@@ -32,9 +32,8 @@ def suffixes() -> Callable[[int, int, int, int, int], None]:
         tokens, lengths = ints64(word(row, 1), size), ints64(word(row, 4), size)
         followers, matched = ints64(word(row, 5), size), ints64(word(row, 6), size)
         last = size - 1
-        number = start = end = (
-            0  # of the match that reaches furthest; places count from the last token backwards
-        )
+        # Places count from the last token backwards; start and end are those of the match that reaches furthest.
+        number = start = end = 0
         for place in range(1, size):
             length = 0
             if place < end:

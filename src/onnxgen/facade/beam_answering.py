@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 
@@ -55,11 +54,11 @@ def answer_with_beams(
         beams: How to search.
         clock: Seconds from any beginning, for deadlines.
     """
-    waiting = iter(answers)
+    waiting, began = iter(answers), clock()
     for _, alike in itertools.groupby(questions, key=lambda question: question.request.sampling):
         together = list(alike)
         with _held(model.backend, together[0].request.adapter):
-            found = _search(model, together, beams, clock)
+            found = _search(model, together, beams, elapsed_s=lambda: clock() - began)
         for best in found:
             its_answers = list(itertools.islice(waiting, beams.num_return_sequences))
             for one, answer in zip(best, its_answers, strict=False):
@@ -67,11 +66,10 @@ def answer_with_beams(
 
 
 def _search(
-    model: BeamModel, questions: Sequence[Question], beams: BeamOptions, clock: Callable[[], float]
+    model: BeamModel, questions: Sequence[Question], beams: BeamOptions, *, elapsed_s: Callable[[], float]
 ) -> list[list[BeamAnswer]]:
     """The best answers to questions that differ in their prompts only."""
     request, limit = questions[0].request, questions[0].options.deadline_s
-    until = math.inf if limit is None else clock() + limit
     return beam_answers(
         model,
         [question.request.prompt for question in questions],
@@ -81,7 +79,7 @@ def _search(
         stop_ids=request.stop_token_ids,
         processors=request.processors,
         adapter=request.adapter,
-        cancelled=lambda: clock() >= until,
+        cancelled=lambda: limit is not None and elapsed_s() >= limit,
     )
 
 

@@ -48,7 +48,7 @@ SAMPLING_FIELDS = (
 )
 """Fields that mean the same as those of `SamplingOptions`."""
 
-DRAWING_FIELDS = {
+_DRAWING_FIELDS = {
     "top_k": 0,
     "top_p": 1,
     "min_p": 0,
@@ -59,8 +59,6 @@ DRAWING_FIELDS = {
     "mirostat": 0,
 }
 """Those that say what may be drawn, and where each is off."""
-
-_DRAWING = ("temperature", *DRAWING_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +72,8 @@ class GenerationOptions:
         min_new_tokens: No end-of-sequence token before the answer has this many tokens.
         n: How many answers to each prompt. They share what is computed of it, and each has a random stream of its
             own; with beams, how many of the best are given.
-        temperature: 0 takes the best token each time. A value above 0, or any option that says what may be drawn,
-            switches sampling on, whatever the model folder says.
+        temperature: 0 takes the best token each time. A value above 0, or any option that says what may be drawn
+            and is not off, switches sampling on, whatever the model folder says.
         top_k: Draw from this many best tokens only; 0 is off.
         top_p: Draw from the fewest best tokens whose probabilities reach this; 1 is off.
         min_p: Draw from tokens at least this times as likely as the best one; 0 is off.
@@ -218,15 +216,27 @@ class GenerationOptions:
             "sampler": self.sampler,
         }
 
-    def with_changes(self, changes: Mapping[str, Any]) -> GenerationOptions:
+    def drawing_options(self) -> list[str]:
+        """Names of the options that switch sampling on, as far as they were given and are not off."""
+        filters = [name for name, off in _DRAWING_FIELDS.items() if getattr(self, name) not in (None, off)]
+        return ["temperature", *filters] if self.temperature else filters
+
+    def with_changes(
+        self, changes: Mapping[str, Any], *, also_known: Sequence[str] = ()
+    ) -> GenerationOptions:
         """These options with some of them changed.
+
+        Args:
+            changes: By name.
+            also_known: Names of other options that the caller takes, for the hint at what an unknown one may mean.
 
         Raises:
             OptionError: An option is unknown or out of range.
         """
-        known = [field.name for field in fields(self)]
+        own = [field.name for field in fields(self)]
         for name in changes:
-            if name not in known:
+            if name not in own:
+                known = [*own, *also_known]
                 raise OptionError(
                     f"unknown generation option {name!r}{did_you_mean(name, known)} (known: {', '.join(known)})"
                 )
@@ -248,8 +258,7 @@ class GenerationOptions:
                         f"{name}={getattr(self, name)!r} is about beams; set num_beams above 1 too"
                     )
             return
-        drawing = [name for name in _DRAWING if getattr(self, name)]
-        if drawing:
+        if drawing := self.drawing_options():
             raise OptionError(
                 f"{drawing[0]}={getattr(self, drawing[0])!r} was given together with num_beams={self.num_beams}; "
                 "beams take the likeliest answers and draw nothing, leave one of the two out"
@@ -264,7 +273,7 @@ class GenerationOptions:
         """
         num_beams = self.num_beams
         if num_beams is None:
-            num_beams = 1 if any(getattr(self, name) for name in _DRAWING) else search.num_beams
+            num_beams = 1 if self.drawing_options() else search.num_beams
         if num_beams == 1:
             return None
         if self.n > num_beams:
@@ -279,8 +288,15 @@ class GenerationOptions:
         )
 
 
-def changed_options(options: object, changes: Mapping[str, Any]) -> GenerationOptions:
+def changed_options(
+    options: object, changes: Mapping[str, Any], *, also_known: Sequence[str] = ()
+) -> GenerationOptions:
     """Options as a caller gave them, None for the model folder's, with some of them changed.
+
+    Args:
+        options: The options.
+        changes: By name.
+        also_known: See `GenerationOptions.with_changes`.
 
     Raises:
         OptionError: They are something else, or an option is unknown or out of range.
@@ -291,4 +307,4 @@ def changed_options(options: object, changes: Mapping[str, Any]) -> GenerationOp
         raise OptionError(
             f"options must be GenerationOptions, got {options!r:.60}; single options are given by name"
         )
-    return options.with_changes(changes)
+    return options.with_changes(changes, also_known=also_known)

@@ -11,8 +11,18 @@ from onnxgen.errors import OptionError
 from onnxgen.facade.generation_options import GenerationOptions, changed_options
 
 _RESERVED = frozenset(
-    {"messages", "tools", "add_generation_prompt", "continue_final_message", "clock", "template"}
+    {
+        "messages",
+        "tools",
+        "add_generation_prompt",
+        "continue_final_message",
+        "fold_system",
+        "allow_special_tokens",
+        "clock",
+        "template",
+    }
 )
+"""What `ChatTemplate.prompt` takes beside variables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +71,7 @@ class PromptOptions:
         object.__setattr__(self, "template_variables", variables)
 
 
-_NAMES = frozenset(f.name for f in fields(PromptOptions))
+_NAMES = tuple(f.name for f in fields(PromptOptions))
 
 
 def changed_chat_options(
@@ -72,8 +82,20 @@ def changed_chat_options(
     Raises:
         OptionError: They are something else, or an option is unknown or out of range.
     """
-    if prompt_options is not None and not isinstance(prompt_options, PromptOptions):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise OptionError(f"prompt_options must be PromptOptions, got {prompt_options!r:.60}")
     about_prompt = {name: value for name, value in changes.items() if name in _NAMES}
-    settings = changed_options(options, {k: v for k, v in changes.items() if k not in _NAMES})
-    return settings, replace(prompt_options or PromptOptions(), **about_prompt)
+    about_answer = {name: value for name, value in changes.items() if name not in _NAMES}
+    settings = changed_options(options, about_answer, also_known=_NAMES)
+    return settings, replace(given_prompt_options(prompt_options), **about_prompt)
+
+
+def given_prompt_options(options: object) -> PromptOptions:
+    """Prompt options as a caller gave them; None for the usual ones.
+
+    Raises:
+        OptionError: They are something else.
+    """
+    if options is None:
+        return PromptOptions()
+    if not isinstance(options, PromptOptions):
+        raise OptionError(f"prompt_options must be PromptOptions, got {options!r:.60}")
+    return options

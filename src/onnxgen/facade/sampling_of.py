@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.errors import MetadataError, OptionError
-from onnxgen.facade.generation_options import DRAWING_FIELDS, GenerationOptions
+from onnxgen.facade.generation_options import GenerationOptions
 from onnxgen.facade.params import sampling_from_search
 from onnxgen.metadata.model_spec import SearchDefaults
 
@@ -45,7 +45,7 @@ def sampling_for(
     asked = options.asked_sampling()
     if options.temperature is not None:
         asked["temperature"] = options.temperature
-    elif not search.do_sample and asked.keys() & DRAWING_FIELDS.keys():
+    elif not search.do_sample and options.drawing_options():
         asked["temperature"] = search.temperature
     return replace(
         defaults,

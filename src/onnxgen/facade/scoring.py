@@ -102,4 +102,6 @@ def perplexity_of(scores: Sequence[Score]) -> float:
 
 def _question(ids: list[int], *, start: int, top_logprobs: int) -> Question:
     request = EngineRequest(ids, max_new_tokens=0, prompt_logprobs=top_logprobs, prompt_logprobs_start=start)
-    return Question(request, GenerationOptions())
+    return Question(
+        request, GenerationOptions(num_beams=1)
+    )  # nothing is answered, whatever a folder searches with

@@ -13,7 +13,7 @@ from onnxgen.errors import OptionError, StateError
 from onnxgen.facade.answer import Answer
 from onnxgen.facade.answering import start_answers
 from onnxgen.facade.generation_options import GenerationOptions, changed_options
-from onnxgen.facade.prompt_options import PromptOptions
+from onnxgen.facade.prompt_options import PromptOptions, given_prompt_options
 from onnxgen.facade.results import Chunk
 from onnxgen.facade.text_model import TextModel
 
@@ -35,7 +35,7 @@ class ChatSession:
         self, model: TextModel, *, system: str | None = None, prompt_options: PromptOptions | None = None
     ) -> None:
         self._model = model
-        self._prompt_options = _with_time(prompt_options or PromptOptions())
+        self._prompt_options = _with_time(given_prompt_options(prompt_options))
         self._system = _text_or_none(system)
         self._turns: list[dict[str, str]] = []
         self._running: Generator[Chunk] | None = None

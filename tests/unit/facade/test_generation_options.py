@@ -183,6 +183,16 @@ def test_options_about_drawing_switch_sampling_on(name, value):
     assert sampling_for(GenerationOptions(presence_penalty=1.0), SearchDefaults(), prompt_tokens=1).greedy
 
 
+@pytest.mark.parametrize(
+    ("name", "off"),
+    [("top_k", 0), ("top_p", 1), ("min_p", 0.0), ("typical_p", 1.0), ("xtc_probability", 0), ("mirostat", 0)],
+)
+def test_options_that_are_off_neither_switch_sampling_on_nor_contradict_beams(name, off):
+    assert sampling_for(GenerationOptions(**{name: off}), SearchDefaults(), prompt_tokens=1).greedy
+    assert GenerationOptions(num_beams=3, **{name: off}).beams(SearchDefaults()).num_beams == 3
+    assert GenerationOptions(**{name: off}).beams(SearchDefaults(num_beams=2)).num_beams == 2
+
+
 def test_every_option_of_sampling_can_be_given():
     named = {f.name for f in fields(SamplingOptions)} - {"min_length", "stream"}
     assert named <= {f.name for f in fields(GenerationOptions)}

@@ -90,9 +90,9 @@ def test_log_probabilities_are_those_of_the_logits(folder, tokenizer):
         assert told.logprob == pytest.approx(expected[told.token_id], abs=1e-4)
         assert told.rank == 1 + list(best).index(told.token_id)
         assert [t.token_id for t in told.top] == list(best[: 3 if place >= len(prompt) else 2])
-        assert told.bytes == tokenizer.token_bytes(told.token_id)
+        assert told.token_bytes == tokenizer.token_bytes(told.token_id)
     whole = tokenizer.decode(done.token_ids, skip_special_tokens=False)
-    assert b"".join(t.bytes for t in done.logprobs).decode("utf-8", "replace") == whole
+    assert b"".join(t.token_bytes for t in done.logprobs).decode("utf-8", "replace") == whole
 
 
 def test_offsets_are_places_in_the_text(folder, tokenizer):
@@ -100,9 +100,9 @@ def test_offsets_are_places_in_the_text(folder, tokenizer):
     done = llm.generate("x", logprobs=0)
     for told, after in itertools.pairwise(done.logprobs):
         shown = done.text[told.text_offset : after.text_offset]
-        assert not shown or shown.encode().startswith(told.bytes[:1]) or "😀" in shown
+        assert not shown or shown.encode().startswith(told.token_bytes[:1]) or "😀" in shown
     assert done.logprobs[0].text_offset == 0
-    assert sum(t.text_offset == 4 for t in done.logprobs) >= 4 or len(done.logprobs[1].bytes) > 1
+    assert sum(t.text_offset == 4 for t in done.logprobs) >= 4 or len(done.logprobs[1].token_bytes) > 1
 
 
 def test_pieces_carry_the_probabilities_of_their_tokens(folder):
@@ -270,6 +270,24 @@ def test_a_folder_with_beams_searches_unless_something_is_drawn(tmp_path):
 def test_a_deadline_ends_beams_with_the_best_so_far(folder):
     done = open_llm(folder, fake_backend()).generate("x", num_beams=2, deadline_s=0, max_new_tokens=50)
     assert done.finish_reason == "deadline"
+
+
+def test_a_deadline_of_beams_counts_from_the_call_also_where_prompts_are_searched_one_after_the_other(folder):
+    times = itertools.count()
+    llm = open_llm(folder, fake_backend(), clock=lambda: next(times))
+    options = {"num_beams": 2, "max_new_tokens": 50, "min_new_tokens": 40, "bad_words": [[EOS]]}
+    before = next(times)
+    assert [a.finish_reason for a in llm.generate(["x", "xyz"], **options)] == ["length", "length"]
+    enough_for_one = (next(times) - before) * 0.75
+    first, second = llm.generate(["x", "xyz"], **options, deadline_s=enough_for_one)
+    assert (first.finish_reason, second.finish_reason) == ("length", "deadline")
+
+
+def test_a_score_is_the_same_where_the_folder_searches_with_beams(folder, tmp_path):
+    plain = open_llm(folder, fake_backend())
+    llm = open_llm(write_model_folder(tmp_path / "beams", num_beams=3), fake_backend())
+    assert llm.score("some text") == plain.score("some text")
+    assert llm.perplexity("some text", window=5) == plain.perplexity("some text", window=5)
 
 
 @pytest.mark.parametrize(

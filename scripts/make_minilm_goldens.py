@@ -1,10 +1,12 @@
-"""Vectors of texts by all-MiniLM-L6-v2 as its model card computes them: mean of the tokens' states, normalized.
+"""Write tests/fixtures/minilm/sentences.npz: vectors of texts by all-MiniLM-L6-v2, as its model card computes them.
 
-Run where torch and transformers are installed:
+Needs PyTorch and transformers, which nothing else in the project does:
 
-    python scripts/golden_minilm_sentences.py FOLDER_OF_THE_CHECKPOINT
+    python scripts/make_minilm_goldens.py FOLDER_OF_THE_CHECKPOINT
 
-writes ``tests/fixtures/minilm/sentences.npz``: each text was encoded alone, so that no padding took part.
+The file holds ``texts``, their ``vectors`` (float32 ``[texts, 384]``: the mean of the tokens' states, of length 1) and
+``lengths`` in tokens, and ``long`` with ``long_vector``: a text that is cut. Each text was encoded alone, so that no padding
+took part.
 """
 
 import sys

@@ -147,7 +147,8 @@ class RowSampler:
     def _process(self, works: Sequence[RowWork], *, copy: Collection[int]) -> None:
         """Make all changes; the rows in ``copy`` stay what they become."""
         changed: list[tuple[RowWork, Changes]] = []
-        with np.errstate(over="ignore", invalid="ignore"):  # `no_choice` tells of it where it matters
+        # `no_choice` tells of it where it matters
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             for at, work in enumerate(works):
                 try:
                     changes = self._changes(work)

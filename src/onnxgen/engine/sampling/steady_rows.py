@@ -25,6 +25,7 @@ class SteadyRows:
     def __init__(self) -> None:
         self._states: list[RowState] = []
         self._options: list[SamplingOptions] = []
+        self._width = 0
         self._came_again = False
         self._draws: RepeatedDraws | None = None
 
@@ -36,11 +37,13 @@ class SteadyRows:
             rows: Whose they are ``[rows]``.
 
         Returns:
-            None if these are other sequences or other options, if something changes their logits, or if a row is broken.
+            None if sequences, options or width are not those of the step before, if something changes their logits, or
+            if a row is broken.
         """
         states, options = [row.row_state for row in rows], [row.options for row in rows]
-        if not (_are_same(states, self._states) and _are_same(options, self._options)):
-            self._states, self._options = states, options
+        same_rows = _are_same(states, self._states) and _are_same(options, self._options)
+        if not same_rows or logits.shape[1] != self._width:
+            self._states, self._options, self._width = states, options, logits.shape[1]
             self._came_again, self._draws = False, None
             return None
         self._came_again = True

@@ -216,6 +216,8 @@ class RepeatedDraws:
             logits: float32 ``[rows, at least width]``, contiguous.
             positions: For each row; None where nothing is drawn.
         """
+        assert logits.dtype == np.float32 and logits.flags.c_contiguous
+        assert len(logits) == len(self._places) and logits.shape[1] >= self._width
         orders = self._orders
         start, row_bytes = logits.__array_interface__["data"][0], 4 * logits.shape[1]
         orders[:, Order.ADDRESS] = start + row_bytes * self._places

@@ -350,6 +350,13 @@ def test_a_bias_that_forbids_every_token_is_the_options_fault():
     assert "logit_bias" in str(error)
 
 
+def test_a_penalty_that_leaves_no_numbers_is_the_options_fault():
+    options = SamplingOptions(repetition_penalty=1e-50, seed=0)  # 0 in float32
+    (error,) = choose([SampledSequence(options, [1, 2, 3])], [0, -1, 2, -np.inf])
+    assert isinstance(error, OptionError)
+    assert "penalty" in str(error)
+
+
 def test_other_options_of_a_sequence_are_heeded_from_then_on():
     row = SampledSequence(SamplingOptions(logit_bias={1: 1.0}, seed=0))
     sampler = RowSampler(eos_ids=())
@@ -405,3 +412,10 @@ def test_sequences_that_come_again_get_what_each_gets_alone(width, plain):
             if isinstance(token, int):
                 assert token == alone, row.options
                 row.tokens.append(token)
+
+
+def test_sequences_that_come_again_may_have_wider_rows():
+    sampler = RowSampler(eos_ids=())
+    row = SampledSequence(SamplingOptions(seed=0), [1])
+    for width in (5, 5, 5, 9, 9, 9, 4):
+        assert sampler.choose(np.arange(width, dtype=np.float32)[None], [row]) == [width - 1]

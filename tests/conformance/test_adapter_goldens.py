@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from adapter_cases import ADAPTER_CASES, golden
+from adapter_cases import ADAPTER_CASES, check_scale, golden
 from checkpoints import write_checkpoint
 from onnxgen.backends import load_backend
 from onnxgen.backends.base import SequenceInput, pack_step
@@ -53,6 +53,11 @@ class Run:
 def error(got: np.ndarray, want: np.ndarray, spread: float) -> float:
     assert got.shape == want.shape
     return float(np.abs(got - want).max()) / spread
+
+
+@pytest.mark.parametrize("name", ADAPTER_CASES)
+def test_cases_say_the_same_scale_twice(name):
+    check_scale(ADAPTER_CASES[name])
 
 
 @pytest.mark.parametrize("kind", ["ort", "native"])

@@ -8,8 +8,10 @@ from typing import Any
 
 import tiny_tokenizer
 from onnxgen.backends.fake import FakeBackend
+from onnxgen.facade.generator import Generator
 from onnxgen.facade.llm import LLM
 from onnxgen.facade.model import Model
+from onnxgen.facade.params import GeneratorParams
 from onnxgen.foundations.runtime_config import RuntimeConfig
 
 CONTEXT = 128
@@ -62,3 +64,11 @@ def open_llm(folder: Path, backend: Any, *, clock: Any = None, **config: Any) ->
     return LLM(
         folder, config=RuntimeConfig(cache_dir=folder.parent / "cache", **config), backend=backend, **more
     )
+
+
+def open_generator(folder: Path, backend: Any = None, **search: Any) -> Generator:
+    """A generator on the folder, run by a backend of the test's choice."""
+    model = open_model(folder, backend or fake_backend())
+    params = GeneratorParams(model)
+    params.set_search_options(**search)
+    return Generator(model, params)

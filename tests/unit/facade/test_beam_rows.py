@@ -5,9 +5,7 @@ from onnxgen.engine.beams.answers import BeamModel, beam_answers
 from onnxgen.engine.beams.options import ONNXRUNTIME_GENAI, BeamOptions
 from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.errors import BackendError, CapabilityError, ContextLengthError, OptionError, StateError
-from onnxgen.facade.generator import Generator
-from onnxgen.facade.params import GeneratorParams
-from tiny_model_folder import fake_backend, open_model, write_model_folder
+from tiny_model_folder import fake_backend, open_generator, write_model_folder
 from tiny_tokenizer import EOS, PAD, VOCAB_SIZE
 
 ROWS = [[7, 8, 9], [10, 11, 12]]
@@ -16,13 +14,6 @@ ROWS = [[7, 8, 9], [10, 11, 12]]
 @pytest.fixture
 def folder(tmp_path):
     return write_model_folder(tmp_path / "model")
-
-
-def generator(folder, backend=None, **search):
-    model = open_model(folder, backend or fake_backend())
-    params = GeneratorParams(model)
-    params.set_search_options(**search)
-    return Generator(model, params)
 
 
 def run(g):
@@ -45,7 +36,7 @@ def wanted(rows, *, max_new_tokens, sampling=None, **options):
 
 
 def test_a_published_loop_gives_the_best_sequences(folder):
-    g = generator(folder, batch_size=2, num_beams=3, num_return_sequences=2, max_length=11)
+    g = open_generator(folder, batch_size=2, num_beams=3, num_return_sequences=2, max_length=11)
     g.append_tokens(ROWS)
     run(g)
     got = [g.get_sequence(i).tolist() for i in range(4)]
@@ -56,7 +47,7 @@ def test_a_published_loop_gives_the_best_sequences(folder):
 
 def test_every_beam_shows_its_logits_and_its_token(folder):
     backend = fake_backend()
-    g = generator(folder, backend, batch_size=2, num_beams=3, max_length=9)
+    g = open_generator(folder, backend, batch_size=2, num_beams=3, max_length=9)
     g.append_tokens(ROWS)
     first = g.get_logits()
     assert first.shape == (6, 1, VOCAB_SIZE)
@@ -75,7 +66,7 @@ def test_every_beam_shows_its_logits_and_its_token(folder):
 
 def test_prompts_are_computed_once_and_not_for_every_beam(folder):
     backend = fake_backend()
-    g = generator(folder, backend, batch_size=2, num_beams=4)
+    g = open_generator(folder, backend, batch_size=2, num_beams=4)
     g.append_tokens(ROWS)
     assert backend.num_tokens == 6
 
@@ -83,7 +74,7 @@ def test_prompts_are_computed_once_and_not_for_every_beam(folder):
 def test_prompts_that_are_done_give_padding(folder):
     # the first prompt's only likely answer ends at once, the second's after some tokens
     backend = fake_backend(continuations={(7,): (), (9,): (20, 21, 22, 23, 24)}, eos_token_id=EOS)
-    g = generator(
+    g = open_generator(
         folder, backend, batch_size=2, num_beams=2, length_penalty=0, early_stopping=False, max_length=20
     )
     g.append_tokens([[7], [9]])
@@ -99,10 +90,10 @@ def test_prompts_that_are_done_give_padding(folder):
 
 def test_padding_at_a_prompts_end_changes_nothing(folder):
     search = {"num_beams": 3, "length_penalty": 2.0, "early_stopping": False}
-    alone = generator(folder, max_length=10, **search)
+    alone = open_generator(folder, max_length=10, **search)
     alone.append_tokens([7, 8])
     run(alone)
-    both = generator(folder, batch_size=2, max_length=13, **search)
+    both = open_generator(folder, batch_size=2, max_length=13, **search)
     both.append_tokens([[7, 8, PAD, PAD, PAD], [9, 10, 11, 12, 13]])
     run(both)
     assert both.get_sequence(0)[5:].tolist() == alone.get_sequence(0)[2:].tolist()
@@ -110,7 +101,7 @@ def test_padding_at_a_prompts_end_changes_nothing(folder):
 
 
 def test_looking_at_a_sequence_does_not_end_the_search(folder):
-    g = generator(folder, num_beams=3, max_length=12)
+    g = open_generator(folder, num_beams=3, max_length=12)
     g.append_tokens([7, 8])
     assert g.get_sequence(0).tolist() == [7, 8]
     while not g.is_done():
@@ -120,7 +111,7 @@ def test_looking_at_a_sequence_does_not_end_the_search(folder):
 
 
 def test_penalties_and_bans_are_those_of_each_beam(folder):
-    g = generator(
+    g = open_generator(
         folder, num_beams=4, max_length=16, repetition_penalty=1.4, no_repeat_ngram_size=2, min_length=12
     )
     g.append_tokens([7, 8, 7])
@@ -133,7 +124,7 @@ def test_penalties_and_bans_are_those_of_each_beam(folder):
 
 
 def test_a_diversity_penalty_makes_every_beam_a_group(folder):
-    g = generator(folder, num_beams=3, num_return_sequences=3, max_length=10, diversity_penalty=100.0)
+    g = open_generator(folder, num_beams=3, num_return_sequences=3, max_length=10, diversity_penalty=100.0)
     g.append_tokens([7, 8])
     g.generate_next_token()
     assert len(set(g.get_next_tokens().tolist())) == 3
@@ -149,7 +140,7 @@ def test_a_diversity_penalty_makes_every_beam_a_group(folder):
 
 
 def test_given_logits_are_chosen_from(folder):
-    g = generator(folder, num_beams=2)
+    g = open_generator(folder, num_beams=2)
     g.append_tokens([7, 8])
     logits = g.get_logits()
     logits[0, 0, 30], logits[0, 0, 31], logits[1, 0, 32] = 60, 50, 1000
@@ -159,7 +150,7 @@ def test_given_logits_are_chosen_from(folder):
 
 
 def test_only_the_beginning_can_be_gone_back_to(folder):
-    g = generator(folder, num_beams=2, max_length=9)
+    g = open_generator(folder, num_beams=2, max_length=9)
     g.append_tokens([7, 8])
     run(g)
     first = g.get_sequence(0).tolist()
@@ -177,7 +168,7 @@ def test_only_the_beginning_can_be_gone_back_to(folder):
 def test_a_step_that_fails_can_be_tried_again(folder):
     fails = [False]
     backend = fake_backend(block_size=4, fail_when=lambda _: fails[0])
-    g = generator(folder, backend, num_beams=3, max_length=14)
+    g = open_generator(folder, backend, num_beams=3, max_length=14)
     g.append_tokens([7, 8])
     rng = np.random.default_rng()
     while not g.is_done():
@@ -194,7 +185,7 @@ def test_a_step_that_fails_can_be_tried_again(folder):
 
 def test_a_prompt_that_failed_can_be_given_again(folder):
     backend = fake_backend(fail_steps={0})
-    g = generator(folder, backend, num_beams=2, max_length=6)
+    g = open_generator(folder, backend, num_beams=2, max_length=6)
     with pytest.raises(BackendError):
         g.append_tokens([7, 8])
     assert g.token_count() == 0
@@ -203,7 +194,7 @@ def test_a_prompt_that_failed_can_be_given_again(folder):
 
 
 def test_calls_out_of_order_are_refused(folder):
-    g = generator(folder, num_beams=2, max_length=4)
+    g = open_generator(folder, num_beams=2, max_length=4)
     with pytest.raises(StateError, match="nothing to continue"):
         g.generate_next_token()
     with pytest.raises(StateError, match="nothing to continue"):
@@ -221,7 +212,7 @@ def test_calls_out_of_order_are_refused(folder):
 
 
 def test_a_prompt_may_fill_the_maximum_and_no_more(folder):
-    g = generator(folder, num_beams=2, max_length=3)
+    g = open_generator(folder, num_beams=2, max_length=3)
     with pytest.raises(ContextLengthError, match="4 prompt tokens do not fit max_length=3"):
         g.append_tokens([1, 4, 5, 6])
     g.append_tokens([4, 5, 6])
@@ -242,11 +233,11 @@ def test_a_prompt_may_fill_the_maximum_and_no_more(folder):
 )
 def test_options_that_contradict_each_other_are_refused(folder, options, message):
     with pytest.raises(OptionError, match=message):
-        generator(folder, **options)
+        open_generator(folder, **options)
 
 
 def test_sampling_options_that_draw_nothing_do_not_contradict_beams(folder):
     for options in ({"do_sample": True, "top_k": 1}, {"do_sample": True, "temperature": 0.0}):
-        g = generator(folder, num_beams=2, max_length=8, **options)
+        g = open_generator(folder, num_beams=2, max_length=8, **options)
         g.append_tokens([7, 8])
         assert [run(g).get_sequence(0).tolist()] == wanted([[7, 8]], max_new_tokens=6, num_beams=2)

@@ -16,20 +16,13 @@ from onnxgen.errors import (
 )
 from onnxgen.facade.generator import Generator
 from onnxgen.facade.params import GeneratorParams
-from tiny_model_folder import CONTEXT, fake_backend, open_model, write_model_folder
+from tiny_model_folder import CONTEXT, fake_backend, open_generator, open_model, write_model_folder
 from tiny_tokenizer import EOS, PAD, VOCAB_SIZE
 
 
 @pytest.fixture
 def folder(tmp_path):
     return write_model_folder(tmp_path / "model")
-
-
-def generator(folder, backend=None, **search):
-    model = open_model(folder, backend or fake_backend())
-    params = GeneratorParams(model)
-    params.set_search_options(**search)
-    return Generator(model, params)
 
 
 def run(generator, limit=1000):
@@ -49,7 +42,7 @@ def greedy(backend, prompt, count):
 
 def test_a_published_loop_runs(folder):
     backend = fake_backend()
-    g = generator(folder, backend, max_length=12)
+    g = open_generator(folder, backend, max_length=12)
     g.append_tokens([5, 6, 7])
     steps = run(g)
     assert [step[0] for step in steps] == greedy(backend, [5, 6, 7], 9)
@@ -60,7 +53,7 @@ def test_a_published_loop_runs(folder):
 
 
 def test_eos_is_seen_as_a_token_but_is_not_in_the_only_sequence(folder):
-    g = generator(folder, fake_backend(continuations={(5, 6): (7, 8)}, eos_token_id=EOS))
+    g = open_generator(folder, fake_backend(continuations={(5, 6): (7, 8)}, eos_token_id=EOS))
     g.append_tokens([5, 6])
     assert run(g) == [[7], [8], [EOS]]
     assert g.get_sequence(0).tolist() == [5, 6, 7, 8]
@@ -70,7 +63,7 @@ def test_eos_is_seen_as_a_token_but_is_not_in_the_only_sequence(folder):
 
 def test_a_conversation_goes_on_after_eos(folder):
     backend = fake_backend(continuations={(5,): (7,), (5, 7, 9): (4,)}, eos_token_id=EOS)
-    g = generator(folder, backend)
+    g = open_generator(folder, backend)
     g.append_tokens([5])
     run(g)
     g.append_tokens([9])
@@ -82,7 +75,7 @@ def test_a_conversation_goes_on_after_eos(folder):
 
 def test_rows_that_finish_early_have_eos_and_then_padding(folder):
     backend = fake_backend(continuations={(5, 6): (7,), (8, 9): (10, 11, 12)}, eos_token_id=EOS)
-    g = generator(folder, backend, batch_size=2)
+    g = open_generator(folder, backend, batch_size=2)
     g.append_tokens([[5, 6], [8, 9]])
     assert run(g) == [[7, 10], [EOS, 11], [PAD, 12], [PAD, EOS]]
     assert g.get_sequence(0).tolist() == [5, 6, 7, EOS, PAD]
@@ -92,7 +85,7 @@ def test_rows_that_finish_early_have_eos_and_then_padding(folder):
 
 def test_padding_of_a_shorter_row_does_not_change_its_answer(folder):
     backend = fake_backend()
-    g = generator(folder, backend, batch_size=2, max_length=10)
+    g = open_generator(folder, backend, batch_size=2, max_length=10)
     g.append_tokens(np.array([[5, 6, PAD, PAD, PAD], [1, 2, 3, 4, 5]]))
     run(g)
     assert g.get_sequence(0).tolist() == [5, 6, PAD, PAD, PAD, *greedy(backend, [5, 6], 5)]
@@ -101,14 +94,14 @@ def test_padding_of_a_shorter_row_does_not_change_its_answer(folder):
 
 def test_padding_of_the_only_row_is_a_token_like_others(folder):
     backend = fake_backend()
-    g = generator(folder, backend, max_length=6)
+    g = open_generator(folder, backend, max_length=6)
     g.append_tokens([[5, 6, PAD]])
     run(g)
     assert g.get_sequence(0).tolist()[3:] == greedy(backend, [5, 6, PAD], 3)
 
 
 def test_several_rows_take_tokens_once(folder):
-    g = generator(folder, batch_size=2)
+    g = open_generator(folder, batch_size=2)
     g.append_tokens([[1, 2], [3, 4]])
     with pytest.raises(StateError, match=r"rewind_to\(0\)"):
         g.append_tokens([[1], [2]])
@@ -121,7 +114,7 @@ def test_several_rows_take_tokens_once(folder):
 @pytest.mark.parametrize("length", [1, 3, 5, 9])
 @pytest.mark.parametrize("rewind", [True, False])
 def test_continuing_after_a_rewind_equals_a_fresh_run(folder, sampling, length, rewind):
-    g = generator(folder, fake_backend(rewind=rewind), max_length=12, **sampling)
+    g = open_generator(folder, fake_backend(rewind=rewind), max_length=12, **sampling)
     g.append_tokens([5, 6, 7])
     run(g)
     whole = g.get_sequence(0).tolist()
@@ -138,7 +131,7 @@ def test_continuing_after_a_rewind_equals_a_fresh_run(folder, sampling, length, 
 
 def test_rows_are_rewound_together(folder):
     backend = fake_backend(continuations={(5, 6): (7,), (8, 9): (10, 11, 12)}, eos_token_id=EOS)
-    g = generator(folder, backend, batch_size=2)
+    g = open_generator(folder, backend, batch_size=2)
     g.append_tokens([[5, 6, PAD], [8, 9, PAD]])
     run(g)
     before = [g.get_sequence(i).tolist() for i in range(2)]
@@ -149,7 +142,7 @@ def test_rows_are_rewound_together(folder):
 
 
 def test_rewinding_out_of_range_is_refused(folder):
-    g = generator(folder)
+    g = open_generator(folder)
     g.append_tokens([1, 2])
     for length in (-1, 3):
         with pytest.raises(OptionError, match=f"cannot rewind to {length} tokens, there are 2"):
@@ -158,7 +151,7 @@ def test_rewinding_out_of_range_is_refused(folder):
 
 def test_the_logits_can_be_read_and_replaced(folder):
     backend = fake_backend()
-    g = generator(folder, backend, batch_size=2)
+    g = open_generator(folder, backend, batch_size=2)
     g.append_tokens([[1, 2], [3, 4]])
     expected = [[backend.logits_after([1, 2])], [backend.logits_after([3, 4])]]
     np.testing.assert_array_equal(g.get_logits(), expected)
@@ -173,7 +166,7 @@ def test_the_logits_can_be_read_and_replaced(folder):
 
 def test_logits_alone_can_begin_a_sequence(folder):
     backend = fake_backend()
-    g = generator(folder, backend)
+    g = open_generator(folder, backend)
     forced = np.zeros(VOCAB_SIZE, np.float32)
     forced[9] = 1
     g.set_logits(forced)
@@ -184,12 +177,12 @@ def test_logits_alone_can_begin_a_sequence(folder):
 
 def test_logits_of_a_wrong_size_are_refused(folder):
     with pytest.raises(OptionError, match=rf"expected {VOCAB_SIZE} numbers"):
-        generator(folder).set_logits([1.0, 2.0])
+        open_generator(folder).set_logits([1.0, 2.0])
 
 
 def test_finished_rows_have_no_logits(folder):
     backend = fake_backend(continuations={(5, 6): (), (8, 9): (10, 11)}, eos_token_id=EOS)
-    g = generator(folder, backend, batch_size=2)
+    g = open_generator(folder, backend, batch_size=2)
     g.append_tokens([[5, 6], [8, 9]])
     g.generate_next_token()
     logits = g.get_logits()
@@ -198,7 +191,7 @@ def test_finished_rows_have_no_logits(folder):
 
 
 def test_nothing_can_be_read_before_there_is_something(folder):
-    g = generator(folder)
+    g = open_generator(folder)
     assert not g.is_done()
     assert g.token_count() == 0
     assert g.get_sequence(0).tolist() == []
@@ -212,7 +205,7 @@ def test_nothing_can_be_read_before_there_is_something(folder):
 
 
 def test_a_prompt_that_is_too_long_is_refused_with_both_numbers_and_the_way_out(folder):
-    g = generator(folder, max_length=20)
+    g = open_generator(folder, max_length=20)
     with pytest.raises(
         ContextLengthError, match=r"30 prompt tokens do not fit max_length=20.*larger max_length"
     ):
@@ -229,17 +222,17 @@ def test_a_prompt_that_is_too_long_is_refused_with_both_numbers_and_the_way_out(
 
 
 def test_max_length_defaults_to_the_context_and_cannot_exceed_it(folder):
-    g = generator(folder, fake_backend(continuations={(1,): [3] * 500}))
+    g = open_generator(folder, fake_backend(continuations={(1,): [3] * 500}))
     g.append_tokens([1])
     run(g)
     assert g.token_count() == CONTEXT
     with pytest.raises(ContextLengthError, match=f"max_length is {CONTEXT + 1}.*context is {CONTEXT}"):
-        generator(folder, max_length=CONTEXT + 1)
+        open_generator(folder, max_length=CONTEXT + 1)
 
 
 @pytest.mark.parametrize("bad", [[-1], [VOCAB_SIZE], [1, 2**40]])
 def test_token_ids_outside_the_vocabulary_are_refused(folder, bad):
-    g = generator(folder)
+    g = open_generator(folder)
     with pytest.raises(TokenIdError, match="outside"):
         g.append_tokens(bad)
     assert g.token_count() == 0
@@ -248,7 +241,7 @@ def test_token_ids_outside_the_vocabulary_are_refused(folder, bad):
 @pytest.mark.parametrize("fails", [0, 1, 2])
 def test_a_failing_step_leaves_the_generator_usable(folder, fails):
     backend = fake_backend(fail_steps={fails})
-    g = generator(folder, backend, chunk_size=2, max_length=8)
+    g = open_generator(folder, backend, chunk_size=2, max_length=8)
     try:
         g.append_tokens([5, 6, 7, 8])
     except BackendError:
@@ -264,14 +257,16 @@ def test_a_failing_step_leaves_the_generator_usable(folder, fails):
 
 def test_prompts_are_processed_in_chunks(folder):
     backend = fake_backend()
-    g = generator(folder, backend, chunk_size=4)
+    g = open_generator(folder, backend, chunk_size=4)
     g.append_tokens(range(1, 11))
     assert [step.num_tokens for step in backend.steps] == [4, 4, 2]
     assert [len(step.logits_rows) for step in backend.steps] == [0, 0, 1]
 
 
 def test_ngrams_do_not_repeat(folder):
-    g = generator(folder, fake_backend(continuations={(1,): [3] * 50}), no_repeat_ngram_size=2, max_length=30)
+    g = open_generator(
+        folder, fake_backend(continuations={(1,): [3] * 50}), no_repeat_ngram_size=2, max_length=30
+    )
     g.append_tokens([1])
     run(g)
     text = g.get_sequence(0).tolist()
@@ -280,7 +275,7 @@ def test_ngrams_do_not_repeat(folder):
 
 
 def test_the_minimum_length_counts_the_prompt(folder):
-    g = generator(
+    g = open_generator(
         folder, fake_backend(continuations={(1, 4): ()}, eos_token_id=EOS), min_length=5, max_length=9
     )
     g.append_tokens([1, 4])
@@ -291,7 +286,9 @@ def test_the_minimum_length_counts_the_prompt(folder):
 
 def test_a_seed_reproduces_and_rows_differ(folder):
     def sample(**search):
-        g = generator(folder, do_sample=True, temperature=5.0, top_k=0, top_p=1.0, max_length=12, **search)
+        g = open_generator(
+            folder, do_sample=True, temperature=5.0, top_k=0, top_p=1.0, max_length=12, **search
+        )
         g.append_tokens([[1, 2]] * search.get("batch_size", 1))
         run(g)
         return [g.get_sequence(i).tolist() for i in range(search.get("batch_size", 1))]
@@ -317,7 +314,7 @@ def test_two_threads_on_one_generator_are_refused(folder):
         return execute(step, cache)
 
     backend.execute = slow
-    g = generator(folder, backend)
+    g = open_generator(folder, backend)
     worker = threading.Thread(target=g.append_tokens, args=([1, 2],))
     worker.start()
     assert entered.wait(10)
@@ -382,7 +379,7 @@ def test_generators_that_are_dropped_leave_nothing_behind(folder):
 
 
 def test_closing_is_idempotent_and_final(folder):
-    with generator(folder) as g:
+    with open_generator(folder) as g:
         g.append_tokens([1])
     g.close()
     with pytest.raises(StateError, match="closed"):
@@ -390,7 +387,7 @@ def test_closing_is_idempotent_and_final(folder):
 
 
 def test_a_terminated_session_stops_until_it_may_go_on(folder):
-    g = generator(folder)
+    g = open_generator(folder)
     g.append_tokens([1])
     g.set_runtime_option("terminate_session", "1")
     with pytest.raises(StateError, match="terminate_session"):
@@ -415,11 +412,11 @@ def test_a_terminated_session_stops_until_it_may_go_on(folder):
 )
 def test_what_is_not_supported_says_so(folder, method, arguments):
     with pytest.raises(CapabilityError):
-        getattr(generator(folder), method)(*arguments)
+        getattr(open_generator(folder), method)(*arguments)
 
 
 def test_input_ids_may_come_as_named_tensors(folder):
-    g = generator(folder)
+    g = open_generator(folder)
     g.set_inputs({"input_ids": [1, 2]})
     g.snapshot_state()
     assert g.token_count() == 2
@@ -427,7 +424,7 @@ def test_input_ids_may_come_as_named_tensors(folder):
 
 @pytest.mark.parametrize("length", ["x", 1.5, None])
 def test_a_rewind_to_no_number_changes_nothing(folder, length):
-    run = generator(folder)
+    run = open_generator(folder)
     run.append_tokens([5, 6, 7])
     with pytest.raises(TypeError):
         run.rewind_to(length)
@@ -449,7 +446,7 @@ def test_a_shared_buffer_holds_max_length_at_once_and_others_grow(tmp_path, num_
             return create(**size)
 
         backend.create_cache = noted
-        g = generator(
+        g = open_generator(
             folder,
             backend,
             past_present_share_buffer=shared,
@@ -467,7 +464,7 @@ def test_a_shared_buffer_holds_max_length_at_once_and_others_grow(tmp_path, num_
 
 def test_the_last_run_gives_logits_of_every_token_it_was_fed(folder):
     backend = fake_backend(continuations={(5, 6): (7, 8, 9)}, eos_token_id=EOS)
-    g = generator(folder, backend, batch_size=2)
+    g = open_generator(folder, backend, batch_size=2)
     g.append_tokens([[5, 6, PAD], [8, 9, 10]])
     logits = g.get_output("logits")
     assert logits.shape == (2, 3, VOCAB_SIZE)

@@ -8,12 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onnxgen.backends.fake import FakeBackend
 from onnxgen.errors import CapabilityError, OptionError, StateError, TokenIdError
-from onnxgen.facade.generator import Generator
-from onnxgen.facade.params import GeneratorParams
 from onnxgen.facade.tensor import NamedTensors
-from tiny_model_folder import fake_backend, open_model, write_model_folder
+from tiny_model_folder import fake_backend, open_generator, open_model, write_model_folder
 from tiny_tokenizer import PAD
 
 WIDTH = 5
@@ -24,17 +21,10 @@ def folder(tmp_path: Path) -> Path:
     return write_model_folder(tmp_path / "model")
 
 
-def generator(folder: Path, backend: FakeBackend, **search: Any) -> Generator:
-    model = open_model(folder, backend)
-    params = GeneratorParams(model)
-    params.set_search_options(**search)
-    return Generator(model, params)
-
-
 @pytest.mark.parametrize("rewind", [True, False])
 def test_hidden_states_are_those_of_the_last_run(folder: Path, rewind: bool) -> None:
     backend = fake_backend(hidden_size=WIDTH, rewind=rewind)
-    g = generator(folder, backend, batch_size=2, max_length=20)
+    g = open_generator(folder, backend, batch_size=2, max_length=20)
     with pytest.raises(StateError):
         g.get_output("hidden_states")
     prompts = [[5, 6, 7], [8, 9, PAD]]
@@ -62,7 +52,7 @@ def test_hidden_states_are_those_of_the_last_run(folder: Path, rewind: bool) -> 
 
 
 def test_inputs_are_those_of_the_last_run(folder: Path) -> None:
-    g = generator(folder, fake_backend(), batch_size=2, max_length=20)
+    g = open_generator(folder, fake_backend(), batch_size=2, max_length=20)
     with pytest.raises(StateError, match="nothing was run"):
         g.get_input("input_ids")
     g.append_tokens([[5, 6, 7], [8, PAD, PAD]])
@@ -88,9 +78,9 @@ def test_inputs_are_those_of_the_last_run(folder: Path) -> None:
 def test_a_prompt_may_be_embeddings(folder: Path, how: str, form: dict[str, Any]) -> None:
     backend = fake_backend(hidden_size=WIDTH, **form)
     prompt = [[5, 6, 7, 8], [9, 10, 11, 12]]
-    by_ids = generator(folder, backend, batch_size=2, max_length=20)
+    by_ids = open_generator(folder, backend, batch_size=2, max_length=20)
     by_ids.append_tokens(prompt)
-    g = generator(folder, backend, batch_size=2, max_length=20)
+    g = open_generator(folder, backend, batch_size=2, max_length=20)
     table = by_ids._model.token_embeddings
     embeds = np.stack([table(row) for row in prompt])
     if how == "set_model_input":
@@ -118,7 +108,7 @@ def test_a_prompt_may_be_embeddings(folder: Path, how: str, form: dict[str, Any]
 
 
 def test_wrong_embeddings_are_refused(folder: Path) -> None:
-    g = generator(folder, fake_backend(hidden_size=WIDTH))
+    g = open_generator(folder, fake_backend(hidden_size=WIDTH))
     for wrong in (np.zeros((3, WIDTH + 1)), np.zeros((2, 3, WIDTH)), np.zeros((1, 0, WIDTH))):
         with pytest.raises(OptionError, match=r"must be \[1, n, 5\]"):
             g.set_inputs({"inputs_embeds": wrong})
@@ -130,7 +120,7 @@ def test_wrong_embeddings_are_refused(folder: Path) -> None:
     with pytest.raises(StateError, match="before"):
         g.set_model_input("inputs_embeds", np.zeros((3, WIDTH)))
     with pytest.raises(CapabilityError, match="takes no embeddings"):
-        generator(folder, fake_backend()).set_inputs({"inputs_embeds": np.zeros((3, WIDTH))})
+        open_generator(folder, fake_backend()).set_inputs({"inputs_embeds": np.zeros((3, WIDTH))})
 
 
 def test_embeddings_of_ids_come_from_the_model(folder: Path) -> None:
@@ -148,7 +138,7 @@ def test_embeddings_of_ids_come_from_the_model(folder: Path) -> None:
 
 def test_a_snapshot_makes_going_back_cheap(folder: Path) -> None:
     backend = fake_backend(rewind=False)
-    g = generator(folder, backend, max_length=40)
+    g = open_generator(folder, backend, max_length=40)
     g.append_tokens([5, 6, 7, 8])
     g.snapshot_state()
     answers: list[list[int]] = []

@@ -9,6 +9,7 @@ import numpy as np
 from onnxgen.backends.base import CacheGeometry, Capabilities, Step, StepOutput
 from onnxgen.backends.block_content import check_block, check_written, join_parts, split_parts
 from onnxgen.backends.check import check_step
+from onnxgen.backends.loaded_adapters import LoadedAdapters
 from onnxgen.errors import BackendError, CapabilityError
 
 
@@ -67,6 +68,7 @@ class HashBackend:
         max_cache_tokens=None,
         favourite=None,
     ):
+        self.adapters = LoadedAdapters(lambda adapter: None, lambda loaded: None)
         self.vocab_size = vocab
         self.capabilities = Capabilities(
             ragged=True,

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 
 import onnxgen
 from onnxgen.foundations.runtime_config import RuntimeConfig
+from split_embedding import write_split_folder
 from tiny_decoders import Sizes, Style, TinyDecoder
 from tiny_graph_folder import write_graph_folder
 
@@ -135,3 +136,26 @@ def test_a_value_that_is_missing_is_named(tmp_path: Path) -> None:
     for generator in (pair.ours, pair.theirs):
         with pytest.raises(Exception, match=r"(?i)missing input.*abcde"):
             generator.append_tokens(np.array([[5, 6, 7]], np.int32))
+
+
+@pytest.mark.parametrize("keeps_ids", [False, True])
+def test_a_decoder_behind_an_embedding_graph_answers_as_theirs(tmp_path: Path, keeps_ids: bool) -> None:
+    vision = {"filename": "vision.onnx", "inputs": {"pixel_values": "pixel_values"}}
+    path = write_split_folder(
+        tmp_path / "model", TinyDecoder(Sizes(), 5), Style(), keeps_ids=keeps_ids, type="phi3v", vision=vision
+    )
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["pixel_values"], ["image_features"])],
+        "vision",
+        [value("pixel_values", TensorProto.FLOAT, ["images", 32])],
+        [value("image_features", TensorProto.FLOAT, ["images", 32])],
+    )
+    opsets = [helper.make_opsetid("", 21)]
+    onnx.save(helper.make_model(graph, ir_version=10, opset_imports=opsets), path / "vision.onnx")
+    pair = Pair(path, tmp_path / "cache", max_length=12)
+    pair.both("append_tokens", np.array([[5, 6, 7]], np.int32))
+    for _ in range(5):
+        pair.compare("logits")
+        pair.both("generate_next_token")
+    assert pair.ours.get_sequence(0).tolist() == pair.theirs.get_sequence(0).tolist()

@@ -73,6 +73,21 @@ class ProviderSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class EmbeddingGraph:
+    """A graph that makes of ids what a decoder reads in their place.
+
+    Attributes:
+        path: The ONNX file, beside the decoder's.
+        input_ids: Name of its ids. Further inputs are features of images and sounds, and are left empty.
+        outputs: Names of its outputs, and of the decoder's inputs that they are.
+    """
+
+    path: Path
+    input_ids: str
+    outputs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class DecoderModel:
     """What a backend must know of a decoder-only model; everything else it reads from the graph.
 
@@ -92,6 +107,7 @@ class DecoderModel:
             cache of a sequence that crosses it must be recomputed from its first token. None: no switch.
         session_options: ``session_options`` of the model folder, uninterpreted.
         providers: Execution providers that the model folder asks for.
+        embedding: The graph in front of the decoder, where it does not look ids up by itself.
     """
 
     path: Path
@@ -105,6 +121,7 @@ class DecoderModel:
     session_options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     run_options: Mapping[str, str] = field(default_factory=dict[str, str])
     providers: tuple[ProviderSpec, ...] = ()
+    embedding: EmbeddingGraph | None = None
 
 
 @dataclass(frozen=True, slots=True)

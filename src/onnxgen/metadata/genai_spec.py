@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from onnxgen.backends.base import DecoderModel, ProviderSpec
+from onnxgen.backends.base import DecoderModel, EmbeddingGraph, ProviderSpec
 from onnxgen.errors import CapabilityError, MetadataError
 from onnxgen.foundations.files import confined
 from onnxgen.metadata.compatibility import REASONING_TOKENS, ROPE_SWITCH_LENGTHS, TOOL_CALL_TOKENS
@@ -29,12 +29,13 @@ _OTHER_GRAPHS = {
     "encoder": "an encoder-decoder model",
     "vision": "a multimodal model",
     "speech": "a multimodal model",
-    "embedding": "a model with its embedding in a graph of its own",
     "joiner": "a speech transducer",
     "vad": "a speech model",
     "moonshine": "a speech model",
     "audio_output": "a model that speaks",
 }
+# Of these, the ones that make features of images and sounds, which the tokens of a text do without.
+_OF_FEATURES = ("vision", "speech")
 # Sections of models that only propose tokens: answers are the same without them.
 _DRAFTERS = ("draft", "mtp", "dflash2", "dspark")
 
@@ -75,6 +76,7 @@ def spec_from_genai_config(folder: Path, path: Path, *, overlays: Sequence[str])
             session_options=_session_options(folder, decoder.session_options),
             run_options=decoder.run_options or {},
             providers=_providers(decoder.session_options, path),
+            embedding=_embedding(folder, model, path),
         ),
         context_length=context_length,
         vocab_size=vocab_size,
@@ -83,6 +85,22 @@ def spec_from_genai_config(folder: Path, path: Path, *, overlays: Sequence[str])
         tokenizer_dir=tokenizer_dir,
         source=path,
         raw=read.document,
+    )
+
+
+def _embedding(folder: Path, model: Model, path: Path) -> EmbeddingGraph | None:
+    section = model.embedding
+    if section is None:
+        return None
+    roles = {
+        "inputs_embeds": section.outputs.inputs_embeds,
+        "per_layer_inputs": section.outputs.per_layer_inputs,
+    }
+    own = names_by_role(model.decoder.inputs)
+    return EmbeddingGraph(
+        confined(folder, _needed(section.filename, "model.embedding.filename", path), error=MetadataError),
+        section.inputs.input_ids,
+        {name: own.get(role, role) for role, name in roles.items() if name},
     )
 
 
@@ -101,7 +119,11 @@ def _stated(value: int, key: str, document: Mapping[str, Any], path: Path) -> in
 
 def _refuse_other_graphs(model: Model, path: Path) -> None:
     for name, kind in _OTHER_GRAPHS.items():
-        if getattr(model, name) is not None:
+        if getattr(model, name) is None:
+            continue
+        if model.embedding is not None and name in _OF_FEATURES:
+            _log.warning("%s: the %r section is not used yet; the model answers to text only", path, name)
+        else:
             raise CapabilityError(
                 f"{path}: this folder is {kind}; its {name!r} section is not supported yet, only decoders in one "
                 "graph are"

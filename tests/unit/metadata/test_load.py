@@ -210,7 +210,7 @@ class TestTokenizerFolder:
 
 class TestMoreThanADecoder:
     @pytest.mark.parametrize(
-        "section", ["encoder", "vision", "speech", "embedding", "joiner", "vad", "moonshine", "audio_output"]
+        "section", ["encoder", "vision", "speech", "joiner", "vad", "moonshine", "audio_output"]
     )
     def test_other_graphs_are_named(self, tmp_path, section):
         with pytest.raises(

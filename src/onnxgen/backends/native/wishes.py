@@ -19,6 +19,8 @@ def wishes_beyond(model: DecoderModel, config: RuntimeConfig) -> str | None:
     others = [name for name in providers if name.lower() not in _CPU_NAMES]
     if others:
         return f"the execution provider {others[0]} is asked for"
+    if model.embedding is not None:
+        return f"ids are looked up in a graph of their own ({model.embedding.path.name})"
     if config.inter_op_threads is not None:
         return "inter_op_threads is set"
     own = [name for name in _OF_SESSIONS if model.session_options.get(name)]

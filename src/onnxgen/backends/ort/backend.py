@@ -25,7 +25,7 @@ from onnxgen.backends.ort.adapted import AdaptedPlan, AdapterSessions
 from onnxgen.backends.ort.batched import BatchedPlan
 from onnxgen.backends.ort.dense import DensePlan
 from onnxgen.backends.ort.embeddings import EmbeddingLookup
-from onnxgen.backends.ort.model_file import read_content
+from onnxgen.backends.ort.model_file import read_content, read_embedding
 from onnxgen.backends.ort.options import (
     CPU_PROVIDER,
     choose_providers,
@@ -240,7 +240,7 @@ def _prepared(
     """The graph to run, from the user's cache where it was made before."""
     content = read_content(model)
     store = PreparedStore(config.cache_dir / "graphs")
-    key = store.key(model, content, ragged_attention, plan, open_to)
+    key = store.key(model, content, ragged_attention, plan, open_to, embedding=read_embedding(model))
     prepared = None if key is None else store.load(key)
     if prepared is None:
         prepared = prepare(model, content, ragged_attention=ragged_attention, plan=plan, open_to=open_to)

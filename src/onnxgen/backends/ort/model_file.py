@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxgen.backends.base import DecoderModel
 from onnxgen.backends.ort.external_files import ExternalFile, describe
-from onnxgen.errors import ModelFileError
+from onnxgen.errors import CapabilityError, ModelFileError
 from onnxgen.foundations.files import check_file, confined
 
 if TYPE_CHECKING:
@@ -26,12 +26,14 @@ class ModelFile:
         model: The parsed model; tensors outside the file stay there.
         data_folder: Locations of external data in ``model`` are relative to this folder.
         external_files: That data.
+        embeddings: Name of the value that a graph in front of the decoder makes of ids; None without such a graph.
     """
 
     path: Path
     model: ir.Model
     data_folder: Path
     external_files: tuple[ExternalFile, ...]
+    embeddings: str | None = None
 
 
 def read_content(model: DecoderModel) -> bytes:
@@ -41,6 +43,50 @@ def read_content(model: DecoderModel) -> bytes:
         ModelFileError: It is missing, empty or only a pointer to the content.
     """
     return model.model_bytes if model.model_bytes is not None else check_file(model.path).read_bytes()
+
+
+def read_embedding(model: DecoderModel) -> bytes:
+    """The content of the graph in front of a decoder; nothing without one.
+
+    Raises:
+        ModelFileError: It is missing, empty or only a pointer to the content.
+    """
+    return b"" if model.embedding is None else check_file(model.embedding.path).read_bytes()
+
+
+def parse_decoder(model: DecoderModel, content: bytes) -> ModelFile:
+    """Parse a decoder, with the graph in front of it if there is one: they become one graph.
+
+    Args:
+        model: The decoder.
+        content: The content of its own file.
+
+    Raises:
+        ModelFileError: A file is missing or broken, or the two do not fit.
+        CapabilityError: They cannot be one graph.
+    """
+    from onnxgen.backends.ort.graph_edit.join_embedding import join_embedding
+
+    file = parse_model(content, model.path)
+    if model.embedding is None:
+        return file
+    front = parse_model(read_embedding(model), model.embedding.path)
+    if front.data_folder != file.data_folder and front.external_files and file.external_files:
+        raise CapabilityError(
+            f"{model.path} and {model.embedding.path} keep their weights in different folders; put both into one"
+        )
+    names = join_embedding(
+        file.model,
+        front.model,
+        ids=(model.embedding.input_ids, model.inputs.get("input_ids", "input_ids")),
+        joined=model.embedding.outputs,
+    )
+    return replace(
+        file,
+        data_folder=front.data_folder if front.external_files else file.data_folder,
+        external_files=(*file.external_files, *front.external_files),
+        embeddings=names.get(model.inputs.get("inputs_embeds", "inputs_embeds")),
+    )
 
 
 def parse_model(content: bytes, path: Path) -> ModelFile:

@@ -103,10 +103,10 @@ def prepare(
         row_selection,
         surgery,
     )
-    from onnxgen.backends.ort.model_file import parse_model
+    from onnxgen.backends.ort.model_file import parse_decoder
     from onnxgen.backends.ort.read_ports import known_inputs, read_ports, settle_presets
 
-    file = parse_model(content, model.path)
+    file = parse_decoder(model, content)
     graph = file.model.graph
     settled = (*lora.settle_inputs(graph, known_inputs(model)), *settle_presets(graph))
     common.RemoveInitializersFromInputsPass()(file.model)
@@ -146,7 +146,9 @@ def prepare(
         float_blocks.speed_up_float_blocks(graph)
     if kind is PlanKind.PACKED:
         pack_attention.pack_attention(graph)
-    embedding_size = given_embeddings.open_embeddings(graph, input_ids=ports.input_ids.name)
+    embedding_size = given_embeddings.open_embeddings(
+        graph, input_ids=ports.input_ids.name, made_before=file.embeddings
+    )
     surgery.drop_dead_nodes(file.model)
     if kind is PlanKind.PACKED:
         surgery.drop_unused_inputs(graph)
@@ -185,10 +187,10 @@ def adaptable(model: DecoderModel) -> list[Linear]:
         ModelFileError: A file is missing or broken.
     """
     from onnxgen.backends.ort.graph_edit import lora
-    from onnxgen.backends.ort.model_file import parse_model, read_content
+    from onnxgen.backends.ort.model_file import parse_decoder, read_content
     from onnxgen.backends.ort.read_ports import known_inputs
 
-    graph = parse_model(read_content(model), model.path).model.graph
+    graph = parse_decoder(model, read_content(model)).model.graph
     lora.settle_inputs(graph, known_inputs(model))
     return lora.linears_of(graph)
 

@@ -42,11 +42,14 @@ class PreparedStore:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def key(self, model: DecoderModel, content: bytes, *choices: object) -> str | None:
+    def key(
+        self, model: DecoderModel, content: bytes, *choices: object, embedding: bytes = b""
+    ) -> str | None:
         """What an entry is found by; None for a model that is not kept."""
-        if len(content) > _MAX_BYTES:
+        if len(content) + len(embedding) > _MAX_BYTES:
             return None
         digest = hashlib.sha256(content)
+        digest.update(hashlib.sha256(embedding).digest())
         facts = (
             sorted(model.inputs.items()), sorted(model.outputs.items()), model.num_layers,
             model.rope_switch_length, str(model.path.parent.resolve()), choices,

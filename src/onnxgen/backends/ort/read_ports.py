@@ -57,6 +57,12 @@ def read_ports(graph: ir.Graph, model: DecoderModel) -> Ports:
 
     input_ids = token_port("input_ids")
     if input_ids is None:
+        embeds = model.inputs.get("inputs_embeds", "inputs_embeds")
+        if embeds in inputs:
+            raise CapabilityError(
+                f"{model.path} reads embeddings ({embeds!r}) and no ids, and the folder names no graph that makes them of ids; "
+                "genai_config.json needs an 'embedding' section"
+            )
         raise ModelFileError(
             f"{model.path} has no input {_name(model.inputs, 'input_ids')!r}; its inputs are "
             f"{', '.join(sorted(inputs))}"

@@ -51,10 +51,10 @@ class WholeGraph:
         import onnx_ir as ir
 
         from onnxgen.backends.ort.graph_edit import lora
-        from onnxgen.backends.ort.model_file import parse_model, read_content
+        from onnxgen.backends.ort.model_file import parse_decoder, read_content
         from onnxgen.backends.ort.read_ports import known_inputs, read_ports, settle_presets
 
-        file = parse_model(read_content(model), model.path)
+        file = parse_decoder(model, read_content(model))
         graph = file.model.graph
         settled = [*lora.settle_inputs(graph, known_inputs(model)), *settle_presets(graph)]
         self.ports = read_ports(graph, model)

@@ -21,11 +21,19 @@ _BITS = 4
 """Of a quantized table that does not say."""
 
 
-def open_embeddings(graph: ir.Graph, *, input_ids: str) -> int | None:
+def open_embeddings(graph: ir.Graph, *, input_ids: str, made_before: str | None = None) -> int | None:
     """Add the inputs ``EMBEDS`` and ``EMBED_CELLS``; returns the width of an embedding.
 
     None, and nothing is added, where ids are not looked up in exactly one table.
+
+    Args:
+        graph: The decoder.
+        input_ids: Name of its input.
+        made_before: Name of the value that a graph in front of the decoder makes of ids: whatever it does, embeddings are
+            given in place of that. None: there is no such graph.
     """
+    if made_before is not None:
+        return _open_joined(graph, made_before)
     ids = next(value for value in graph.inputs if value.name == input_ids)
     constants = constant_values(graph)
     lookups = [
@@ -39,6 +47,21 @@ def open_embeddings(graph: ir.Graph, *, input_ids: str) -> int | None:
         return None
     value = _scaled(lookups[0].outputs[0], constants)
     dtype = _dtype(lookups[0]) if value is lookups[0].outputs[0] else _cast_dtype(value) or _dtype(lookups[0])
+    _scatter(graph, value, width, dtype)
+    return width
+
+
+def _open_joined(graph: ir.Graph, name: str) -> int | None:
+    value = next((v for node in graph for v in node.outputs if v.name == name), None)
+    width = None if value is None or value.shape is None or len(value.shape) != 3 else value.shape[2]
+    if value is None or not isinstance(width, int) or value in constant_values(graph):
+        return None
+    _scatter(graph, value, width, value.dtype or ir.DataType.FLOAT)
+    return width
+
+
+def _scatter(graph: ir.Graph, value: ir.Value, width: int, dtype: ir.DataType) -> None:
+    """Let rows of a value be given."""
     embeds = add_input(graph, EMBEDS, ir.DataType.FLOAT, ["given", width])
     cells = add_input(graph, EMBED_CELLS, ir.DataType.INT64, ["given", 2])
     producer, uses = value.producer(), list(value.uses())
@@ -54,7 +77,6 @@ def open_embeddings(graph: ir.Graph, *, input_ids: str) -> int | None:
     graph.insert_after(producer, [*added, scatter])
     for user, index in uses:
         user.replace_input_with(index, scatter.outputs[0])
-    return width
 
 
 def keep_embeddings_only(model: ir.Model) -> None:

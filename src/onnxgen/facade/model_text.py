@@ -92,7 +92,7 @@ class ModelText:
             OptionError: An option does not fit the model.
             ContextLengthError: It does not fit the context, or not with ``max_new_tokens``.
         """
-        from onnxgen.preprocess.reasoning import without_reasoning
+        from onnxgen.preprocess.past_reasoning import without_reasoning
         from onnxgen.preprocess.reasoning_markers import prompt_state
 
         markers = self._reasoning_markers if prompt_options.split_reasoning else None
@@ -188,7 +188,7 @@ class ModelText:
     @cached_property
     def _drops_reasoning(self) -> bool:
         """Whether the template leaves the reasoning of earlier answers out by itself."""
-        from onnxgen.preprocess.reasoning import drops_reasoning
+        from onnxgen.preprocess.past_reasoning import drops_reasoning
 
         markers = self._reasoning_markers
         return markers is None or drops_reasoning(self._chat_template(), markers)

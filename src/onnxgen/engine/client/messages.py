@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -10,7 +11,7 @@ from onnxgen.backends.adapters import Adapter
 from onnxgen.engine.events import EngineEvent, FinishReason
 from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.sampling.logprobs import TokenLogprobs
-from onnxgen.errors import OnnxgenError
+from onnxgen.errors import OnnxgenError, OptionError
 from onnxgen.scheduler.config import SchedulerConfig
 
 
@@ -27,6 +28,52 @@ class Submit:
     request_id: int
     request: EngineRequest
     wants_answer: bool = False
+
+    @property
+    def num_samples(self) -> int:
+        """How many answers the request asks for."""
+        return self.request.n
+
+    def read(self) -> EngineRequest:
+        """The request."""
+        return self.request
+
+
+@dataclass(frozen=True, slots=True)
+class SealedSubmit:
+    """A `Submit` for another process, with its request pickled apart: one that cannot be read there fails alone.
+
+    Attributes:
+        request_id: See `Submit`.
+        num_samples: See `Submit`.
+        wants_answer: See `Submit`.
+        content: The request, pickled. It may hold code of the caller's, which the other process may not find.
+    """
+
+    request_id: int
+    num_samples: int
+    wants_answer: bool
+    content: bytes
+
+    @classmethod
+    def of(cls, command: Submit) -> SealedSubmit:
+        """The same command. Raises what parts of the request raise when they are pickled."""
+        content = pickle.dumps(command.request, pickle.HIGHEST_PROTOCOL)
+        return cls(command.request_id, command.num_samples, command.wants_answer, content)
+
+    def read(self) -> EngineRequest:
+        """The request.
+
+        Raises:
+            OptionError: It cannot be read here.
+        """
+        try:
+            return pickle.loads(self.content)
+        except Exception as cause:
+            raise OptionError(
+                f"the request cannot be read in the engine's process: {cause}; define processors and samplers in a "
+                "module that it can import, or run the engine in this process"
+            ) from cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +124,7 @@ class Stop:
 Ask = AskStats | Reconfigure | LoadAdapter | UnloadAdapter
 """What is answered by an `Answer` of its number."""
 
-Command = Submit | Cancel | Ask | Stop
+Command = Submit | SealedSubmit | Cancel | Ask | Stop
 
 
 @dataclass(frozen=True, slots=True)

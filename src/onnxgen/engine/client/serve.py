@@ -19,6 +19,7 @@ from onnxgen.engine.client.messages import (
     Ready,
     Reconfigure,
     Report,
+    SealedSubmit,
     Stepped,
     Stop,
     Submit,
@@ -85,9 +86,9 @@ class _Server:
                 scores = {at: score for at, event in enumerate(events) if (score := scores_of(event))}
                 self._report(Stepped([self._row(event) for event in events], scores))
 
-    def _do(self, command: Submit | Cancel | Ask) -> None:
+    def _do(self, command: Submit | SealedSubmit | Cancel | Ask) -> None:
         match command:
-            case Submit():
+            case Submit() | SealedSubmit():
                 self._submit(command)
             case Cancel(request_id, index, reason):
                 if request_id in self._ours:
@@ -101,21 +102,22 @@ class _Server:
             case UnloadAdapter(answer_to, name):
                 self._answer(answer_to, lambda: self._core.unload_adapter(name))
 
-    def _submit(self, command: Submit) -> None:
-        request = command.request
+    def _submit(self, command: Submit | SealedSubmit) -> None:
         try:
-            number = self._core.submit(request)
+            number = self._core.submit(command.read())
         except Exception as refusal:  # noqa: BLE001 - told to who asked; the engine goes on
             error = portable(refusal)
             if command.wants_answer:
                 self._report(Answer(command.request_id, error=error))
                 return
-            rows = [(command.request_id, i, None, False, "error", None, error) for i in range(request.n)]
-            self._report(Stepped(rows))
+            samples = range(command.num_samples)
+            self._report(
+                Stepped([(command.request_id, i, None, False, "error", None, error) for i in samples])
+            )
             return
         self._numbers[number] = command.request_id
         self._ours[command.request_id] = number
-        self._open[number] = request.n
+        self._open[number] = command.num_samples
         if command.wants_answer:
             self._report(Answer(command.request_id))
 

@@ -28,7 +28,7 @@ from typing import IO
 from onnxgen.engine.client.base import Receiver, Recipe
 from onnxgen.engine.client.client import EngineClient
 from onnxgen.engine.client.frames import FrameReader, FrameWriter, encode
-from onnxgen.engine.client.messages import Command, Stop
+from onnxgen.engine.client.messages import Command, SealedSubmit, Stop, Submit
 from onnxgen.errors import ConfigError, EngineDeadError, OptionError
 from onnxgen.foundations.progress import Progress
 
@@ -95,7 +95,7 @@ class ProcessLink:
             OptionError: It cannot be pickled.
         """
         try:
-            frame = encode(command)
+            frame = encode(SealedSubmit.of(command) if isinstance(command, Submit) else command)
         except Exception as cause:
             raise OptionError(
                 f"the request cannot be sent to the engine's process: {cause}; run the engine in this process, or give "

@@ -15,7 +15,7 @@ import scripted_core
 from heard_events import WAIT_S, Heard
 from onnxgen.engine.client import HealthState, in_subprocess
 from onnxgen.engine.request import EngineRequest
-from onnxgen.errors import BackendError, EngineDeadError, StateError
+from onnxgen.errors import BackendError, EngineDeadError, OptionError, StateError
 from scripted_core import CRASHES, ENDLESS, EXITS, HANGS, KILLED
 
 TESTS = Path(scripted_core.__file__).parent
@@ -118,6 +118,27 @@ def test_the_death_of_the_process_ends_every_request_and_restart_works(client, l
     number = client.submit(ask(20), heard)
     heard.end(number)
     assert heard.tokens(number) == [21, 22, 23, 24]
+
+
+class _Unreadable:
+    """A processor that is pickled well, and not read again."""
+
+    def __call__(self, history, row):
+        raise AssertionError("never called")
+
+    def __reduce__(self):
+        return int, ("not a number",)
+
+
+def test_a_request_that_cannot_be_read_there_fails_alone(client):
+    bad = EngineRequest([1, 5], max_new_tokens=4, n=2, processors=[_Unreadable()])
+    heard = Heard()
+    with pytest.raises(OptionError, match=r"cannot be read in the engine's process.*'not a number'"):
+        client.submit(bad, heard)
+    number, good = client.submit_soon(bad, heard), client.submit(ask(20), heard)
+    assert [type(heard.end(number, index).error) for index in range(2)] == [OptionError, OptionError]
+    assert heard.end(good).finish_reason == "length"
+    assert client.num_pending == 0
 
 
 def test_a_process_that_is_killed_from_outside_is_seen(client):

@@ -16,7 +16,8 @@ def generation_options(settings: Sequence[str] | None, **flags: Any) -> Generati
     """The options that flags and settings lead to.
 
     Args:
-        settings: Of the form ``NAME=VALUE``; a value is JSON where it can be read so, else a text.
+        settings: Of the form ``NAME=VALUE``; a value is JSON where it can be read so, else a text. Names in JSON that
+            are numbers, of token ids and of places, are taken as numbers.
         flags: Options that have a flag of their own; None: not given.
 
     Raises:
@@ -42,6 +43,10 @@ def generation_options(settings: Sequence[str] | None, **flags: Any) -> Generati
 
 def _value(text: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_hook=_with_numbers)
     except ValueError:
         return text
+
+
+def _with_numbers(mapping: dict[str, Any]) -> dict[str | int, Any]:
+    return {int(name) if name.isdecimal() else name: value for name, value in mapping.items()}

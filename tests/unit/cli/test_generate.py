@@ -117,3 +117,11 @@ def test_an_adapter_is_loaded_and_used(onnxgen, llm, command, tmp_path):
     refused = onnxgen(command, "m", "x", "--adapter", tmp_path / "poems", "--set", "adapter=code")
     assert refused.exit_code != 0
     assert "cannot be given together" in refused.stderr
+
+
+def test_names_in_json_that_are_numbers_are_ids_and_places(onnxgen, llm):
+    settings = ("--set", 'logit_bias={"7": -5, " a": 2}', "--set", 'forced_tokens={"2": 11}')
+    result = onnxgen("generate", "m", "x", *settings)
+    assert result.exit_code == 0, result.stderr
+    assert llm.options[0].logit_bias == {7: -5, " a": 2}
+    assert llm.options[0].forced_tokens == {2: 11}

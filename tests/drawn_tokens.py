@@ -6,11 +6,15 @@ NOTHING_BETWEEN = 1e-6
 """Shares of the weight that rounding may confuse."""
 
 
+def within_bounds(temperature):
+    """A temperature that tells banned tokens apart from others."""
+    return min(max(temperature, 1e-15), 1e12)
+
+
 def candidates(row, *, temperature, top_k, top_p):
     """Ids in the order in which they are walked, their shares, and how near the nucleus' end is to falling elsewhere."""
     vocab = len(row)
-    with np.errstate(over="ignore"):
-        weights = np.exp((row.astype(np.float64) - row.max()) / temperature)
+    weights = np.exp((row.astype(np.float64) - row.max()) / within_bounds(temperature))
     if not 0 < top_k < vocab and top_p >= 1:
         return np.arange(vocab), weights / weights.sum(), 1.0
     ids = np.argsort(-row, kind="stable")

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import numpy as np
-
 from onnxgen.backends.adapters import Adapter
 from onnxgen.backends.base import KVCache, Step, StepOutput
 from onnxgen.backends.fake import FakeBackend
@@ -25,43 +23,18 @@ from onnxgen.engine.core import EngineCore
 from onnxgen.engine.events import EngineEvent
 from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.sampling.logprobs import TokenLogprobs
-from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.engine.sampling.rows import Drawn, RowSampler
 from onnxgen.engine.sampling.scoring import processed_logprobs, raw_logprobs
-from onnxgen.engine.sampling.state import RowState
 from onnxgen.errors import AdmissionError, BackendError, ContextLengthError
 from onnxgen.scheduler.config import SchedulerConfig
 from random_sampling import random_sampling
+from sampled_sequences import SampledSequence
 from token_scores import check_prompt_scores, check_score, log_softmax
 
 VOCAB = 13
 EOS = 12
 ADAPTERS = ("poet", "lawyer")
 MAX_CONTEXT = 48
-
-
-@dataclass
-class SoloRow:
-    """A sequence that is alone in the world, as `RowSampler` wants to see it."""
-
-    options: SamplingOptions
-    tokens: list[int]
-    num_prompt: int
-    processors: tuple[()] = ()
-    sampler: Any = None
-    row_state: RowState = field(default_factory=RowState)
-
-    @property
-    def num_tokens(self):
-        return len(self.tokens)
-
-    @property
-    def num_new_tokens(self):
-        return len(self.tokens) - self.num_prompt
-
-    @property
-    def history(self):
-        return np.array(self.tokens, np.int64)
 
 
 @dataclass(frozen=True)
@@ -91,10 +64,10 @@ def solo_answer(backend: FakeBackend, request: EngineRequest, index: int, *, max
     options = replace(
         request.sampling, stream=request.sampling.stream + index, seed=request.sampling.seed or 0
     )
-    row = SoloRow(options, list(request.prompt), len(request.prompt))
+    row = SampledSequence(options, list(request.prompt), len(request.prompt))
     sampler = RowSampler(eos_ids=[EOS])
     if request.max_new_tokens is not None:
-        max_tokens = min(max_tokens, row.num_prompt + request.max_new_tokens)
+        max_tokens = min(max_tokens, row.prompt_tokens + request.max_new_tokens)
     scores: list[TokenLogprobs | None] = []
     reason = "length" if row.num_tokens == max_tokens else None
     while reason is None:
@@ -109,7 +82,7 @@ def solo_answer(backend: FakeBackend, request: EngineRequest, index: int, *, max
         else:
             row.tokens.append(token)
             reason = "length" if row.num_tokens == max_tokens else None
-    return SoloAnswer(row.tokens[row.num_prompt :], reason, scores)
+    return SoloAnswer(row.tokens[row.prompt_tokens :], reason, scores)
 
 
 def _solo_score(request: EngineRequest, logits, drawn: Drawn, token: int) -> TokenLogprobs | None:

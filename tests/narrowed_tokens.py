@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from drawn_tokens import NOTHING_BETWEEN
+from drawn_tokens import NOTHING_BETWEEN, within_bounds
 
 FORBIDDEN = -1e20
 
@@ -19,7 +19,7 @@ class Narrowed:
     """
 
     def __init__(self, row, temperature):
-        logits = row.astype(np.float64) / min(max(temperature, 1e-15), 1e12)
+        logits = row.astype(np.float64) / within_bounds(temperature)
         self.ids = np.argsort(-row, kind="stable")
         self.logits = logits[self.ids]
         self.margin = 1.0

@@ -33,10 +33,3 @@ class SampledSequence:
     def history(self):
         self.asked += 1
         return np.array(self.tokens, np.int64)
-
-
-def fresh_rng() -> np.random.Generator:
-    """Numbers of a new seed, which is printed."""
-    seed = int(np.random.SeedSequence().generate_state(1)[0])
-    print("seed", seed)
-    return np.random.default_rng(seed)

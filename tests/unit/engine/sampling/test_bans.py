@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from kernel_runs import fresh_rng
 from onnxgen.engine.sampling.bans import BadWords, repeating_tokens
 from onnxgen.engine.sampling.edits import BANNED, ban
-from sampled_sequences import fresh_rng
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import numpy as np
 
+from kernel_runs import fresh_rng
 from onnxgen.engine.sampling.penalties import penalize_answer, penalize_repetition
-from sampled_sequences import fresh_rng
 
 
 def changed(row, edit):

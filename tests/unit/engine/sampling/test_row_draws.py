@@ -6,11 +6,12 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from kernel_runs import fresh_rng
 from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.engine.sampling.row_draws import draw_of, note_surprise
 from onnxgen.engine.sampling.rows import RowSampler
 from onnxgen.graph.cpu.draws import Draw
-from sampled_sequences import SampledSequence, fresh_rng
+from sampled_sequences import SampledSequence
 
 
 def test_every_option_of_drawing_reaches_the_kernel():

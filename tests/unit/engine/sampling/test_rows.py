@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from kernel_runs import fresh_rng
 from onnxgen.engine.sampling.edits import BANNED
 from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.engine.sampling.rows import RowSampler
 from onnxgen.errors import BackendError, LogitsProcessorError, OptionError, TokenIdError
-from sampled_sequences import SampledSequence, fresh_rng
+from sampled_sequences import SampledSequence
 
 VOCAB = 1000
 

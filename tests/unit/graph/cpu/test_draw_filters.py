@@ -9,39 +9,11 @@ import numpy as np
 import pytest
 
 from kernel_runs import fresh_rng
+from logit_rows import LOWEST, SHAPES, masked, normal, peaked
 from narrowed_tokens import CERTAIN, excludes, narrowed, surprise
 from onnxgen.graph.cpu.draws import Draw, distribution, draw_tokens, draw_with_surprises
 
 WIDTHS = [1, 2, 3, 63, 64, 65, 1000, 5000, 151936]
-LOWEST = np.finfo(np.float32).min
-
-
-def normal(rng, width, scale):
-    return rng.normal(scale=scale, size=width).astype(np.float32)
-
-
-def rounded(rng, width, scale):
-    """With many equal logits."""
-    return np.round(2 * normal(rng, width, scale)) / 2
-
-
-def peaked(rng, width, scale):
-    """A few far above the rest, as a sure model has them."""
-    row = normal(rng, width, scale)
-    row[rng.integers(width, size=20)] += rng.uniform(3, 15, size=20).astype(np.float32)
-    return row
-
-
-def masked(rng, width, scale):
-    """Most of them forbidden, in either way."""
-    row = normal(rng, width, scale)
-    row[rng.random(width) < 0.6] = -np.inf
-    row[rng.random(width) < 0.2] = LOWEST
-    row[rng.integers(width)] = 0
-    return row
-
-
-SHAPES = [normal, rounded, peaked, masked]
 
 FILTERS = {
     "top_n_sigma": (0.3, 1.0, 2.5, 50.0),

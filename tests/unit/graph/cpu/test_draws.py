@@ -9,36 +9,10 @@ import pytest
 
 from drawn_tokens import candidates, expected_tokens, number_at
 from kernel_runs import fresh_rng
+from logit_rows import SHAPES, masked, normal
 from onnxgen.graph.cpu.draws import Draw, draw_tokens
 
 WIDTHS = [1, 2, 15, 16, 17, 100, 511, 512, 513, 3000, 49152]
-
-
-def normal(rng, width, scale):
-    return rng.normal(scale=scale, size=width).astype(np.float32)
-
-
-def rounded(rng, width, scale):
-    """With many equal logits."""
-    return np.round(normal(rng, width, scale))
-
-
-def peaked(rng, width, scale):
-    """A few far above the rest, as a sure model has them."""
-    row = normal(rng, width, scale)
-    row[rng.integers(width, size=20)] += rng.uniform(3, 15, size=20).astype(np.float32)
-    return row
-
-
-def masked(rng, width, scale):
-    """Half of them forbidden."""
-    row = normal(rng, width, scale)
-    row[rng.random(width) < 0.5] = -np.inf
-    row[rng.integers(width)] = 0
-    return row
-
-
-SHAPES = [normal, rounded, peaked, masked]
 
 
 def any_draw(rng):

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onnxgen.engine.config import EngineConfig
-from onnxgen.engine.core import EngineCore
+from onnxgen.engine.of_model import engine_of
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.metadata import load_model_spec
+from onnxgen.preprocess.vocabulary import UnusedIds
 from tiny_model_folder import fake_backend
 from tiny_tokenizer import EOS
 
@@ -36,6 +37,7 @@ class FakeRecipe:
     folder: Path
     runtime: RuntimeConfig
     engine: EngineConfig
+    unused: UnusedIds | None = None
     answers: tuple[tuple[str, str], ...] = ()
 
     def __call__(self):
@@ -45,8 +47,7 @@ class FakeRecipe:
     def _open(self):
         spec = load_model_spec(self.folder)
         backend = scripted_backend(self.folder, dict(self.answers))
-        core = EngineCore(backend, self.engine, eos_ids=spec.tokens.eos, context_length=spec.context_length)
-        with contextlib.closing(core):
+        with contextlib.closing(engine_of(spec, backend, self.engine, unused=self.unused)) as core:
             yield core
 
 

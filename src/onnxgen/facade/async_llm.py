@@ -12,23 +12,23 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from onnxgen.backends.base import Backend
-from onnxgen.engine.client import EngineClient, Health, ModelRecipe, in_process, in_subprocess
+from onnxgen.engine.client import Health
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.stats import EngineStats
-from onnxgen.errors import CapabilityError, ConfigError
+from onnxgen.errors import ConfigError
 from onnxgen.facade.adapters import load_adapter
 from onnxgen.facade.answer import Clock
 from onnxgen.facade.answering import start_answers
 from onnxgen.facade.daemon_work import in_daemon
 from onnxgen.facade.generation_options import GenerationOptions, changed_options
 from onnxgen.facade.loop_requests import OneLoop, Stream
-from onnxgen.facade.model_text import Messages, ModelText, texts_of
+from onnxgen.facade.model_text import Messages, texts_of
 from onnxgen.facade.prompt_options import PromptOptions, changed_chat_options
 from onnxgen.facade.question import Question
 from onnxgen.facade.results import Chunk, Completion, Score
-from onnxgen.facade.scoring import score_of, score_question
-from onnxgen.facade.text_model import TextModel, default_engine_config
-from onnxgen.foundations.progress import SILENT, Progress, shown_by
+from onnxgen.facade.scoring import score_of, score_questions
+from onnxgen.facade.served_model import ServedModel
+from onnxgen.foundations.progress import SILENT, Progress
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.metadata.model_spec import ModelSpec
 from onnxgen.scheduler.config import SchedulerConfig
@@ -102,18 +102,16 @@ class AsyncLLM:
         self.config = load_runtime_config().config if config is None else config
         folder = resolve_model(model, config=self.config, precision=precision, progress=progress)
         started = clock()
-        engine = engine or default_engine_config(self.config)
-        self._model: TextModel | None = None
-        if in_process:
-            with shown_by(progress):
-                self._model = TextModel(folder, config=self.config, backend=backend, clock=clock)
-            self._text = self._model.text
-            self._client = _in_thread(self._model, engine)
-        else:
-            self._text = ModelText(folder, clock=clock)
-            self._client = in_subprocess(
-                ModelRecipe(folder, self.config, engine, unused=self._text.unused_ids)
-            )
+        self._served = ServedModel(
+            folder,
+            config=self.config,
+            engine=engine,
+            backend=backend,
+            own_process=not in_process,
+            progress=progress,
+            clock=clock,
+        )
+        self._text, self._client = self._served.text, self._served.client
         self.spec: ModelSpec = self._text.spec
         self.tokenizer: Tokenizer = self._text.tokenizer
         self._loop = OneLoop(self._client)
@@ -247,19 +245,9 @@ class AsyncLLM:
         salt: str | None = None,
         **overrides: Any,
     ) -> AsyncGenerator[Chunk]:
-        """Fill the gap between two texts, with a model that was trained for it; see `LLM.infill`.
+        """Fill the gap between two texts, with a model that was trained for it.
 
-        Args:
-            prefix: What stands before the gap.
-            suffix: What stands after it.
-            file: Name of the file that has the gap, for models that were shown names of files.
-            repository: Name of its repository, for models that were shown it.
-            context: Other files of the repository, text by name, for models that were shown several.
-            options: How to answer.
-            priority: See `generate`.
-            tenant: See `generate`.
-            salt: See `generate`.
-            overrides: Single fields of `GenerationOptions`.
+        What is asked is said as for `LLM.infill`, and who asks as for `generate`.
 
         Returns:
             As in `generate`.
@@ -307,24 +295,48 @@ class AsyncLLM:
         completions = await _collect(self.chat(messages, **asked))
         return completions[0] if len(completions) == 1 else completions
 
+    @overload
+    async def score(  # pyright: ignore[reportOverlappingOverload] - a str is a Sequence[str], and comes first
+        self,
+        texts: str,
+        *,
+        context: str | None = None,
+        top_logprobs: int = 0,
+        priority: int = 0,
+        tenant: str = "",
+        salt: str | None = None,
+    ) -> Score: ...
+    @overload
     async def score(
-        self, text: str, *, context: str | None = None, top_logprobs: int = 0, **terms: Any
-    ) -> Score:
-        """Say how probable a text is; see `LLM.score`.
-
-        Args:
-            text: The text.
-            context: What stands before it, and is not judged.
-            top_logprobs: So many of the most probable tokens at each place, too.
-            terms: ``priority``, ``tenant``, ``salt`` as in `generate`.
+        self,
+        texts: Sequence[str],
+        *,
+        context: str | Sequence[str] | None = None,
+        top_logprobs: int = 0,
+        priority: int = 0,
+        tenant: str = "",
+        salt: str | None = None,
+    ) -> list[Score]: ...
+    async def score(
+        self,
+        texts: str | Sequence[str],
+        *,
+        context: str | Sequence[str] | None = None,
+        top_logprobs: int = 0,
+        priority: int = 0,
+        tenant: str = "",
+        salt: str | None = None,
+    ) -> Score | list[Score]:
+        """Say how probable texts are, as `LLM.score` does; who asks is said as for `generate`.
 
         Raises:
-            OptionError: There is no token to judge.
-            ContextLengthError: Both together do not fit the context.
+            OptionError: A text has no token to judge, or there are not as many contexts as texts.
+            ContextLengthError: A text and its context do not fit the model's context.
         """
-        question = score_question(self._text, text, context=context, top_logprobs=top_logprobs)
-        [completion] = await _collect(self._answer([question], **terms))
-        return score_of(completion)
+        questions = score_questions(self._text, texts, context=context, top_logprobs=top_logprobs)
+        chunks = self._answer(questions, priority=priority, tenant=tenant, salt=salt)
+        scores = [score_of(completion) for completion in await _collect(chunks)]
+        return scores[0] if isinstance(texts, str) else scores
 
     async def load_adapter(self, path: str | os.PathLike[str], name: str) -> None:
         """Load a low-rank adapter, which requests then use by ``adapter=name``; see `LLM.load_adapter`.
@@ -376,9 +388,7 @@ class AsyncLLM:
 
     def close(self) -> None:
         """End the engine and release the model. What is pending ends with `StateError`. Calling it twice is harmless."""
-        has_ended = self._client.close()
-        if self._model is not None and has_ended:  # else a step that hangs is still using it
-            self._model.close()
+        self._served.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -389,8 +399,8 @@ class AsyncLLM:
         await self.aclose()
 
     async def _answer(self, questions: Sequence[Question], **terms: Any) -> AsyncGenerator[Chunk]:
-        if any(question.options.beams(self.spec.search) for question in questions):
-            for chunk in await self._search(questions):
+        if self._served.has_beams(questions):
+            for chunk in await asyncio.to_thread(self._served.search, questions):
                 yield chunk
             return
         stream = Stream(self._loop.requests(), start_answers(self._text, questions))
@@ -403,19 +413,6 @@ class AsyncLLM:
                 yield chunk
         finally:
             stream.close()
-
-    async def _search(self, questions: Sequence[Question]) -> list[Chunk]:
-        """With beams, which run beside the engine."""
-        model = self._model
-        if model is None:
-            raise CapabilityError(
-                "beams cannot be searched by an engine in a process of its own; use in_process=True, or num_beams=1"
-            )
-        return await asyncio.to_thread(lambda: list(model.answer(questions)))
-
-
-def _in_thread(model: TextModel, config: EngineConfig) -> EngineClient:
-    return in_process(lambda: contextlib.closing(model.make_engine(config)))
 
 
 async def _collect(chunks: AsyncGenerator[Chunk]) -> list[Completion]:

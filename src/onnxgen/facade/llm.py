@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 from onnxgen.backends.base import Backend
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.stats import EngineStats
-from onnxgen.errors import OptionError
 from onnxgen.facade.answer import Clock
 from onnxgen.facade.generation_options import GenerationOptions, changed_options
 from onnxgen.facade.model import Model
@@ -19,7 +18,7 @@ from onnxgen.facade.model_text import Messages, texts_of
 from onnxgen.facade.prompt_options import PromptOptions, changed_chat_options
 from onnxgen.facade.question import Question
 from onnxgen.facade.results import Chunk, Completion, Score
-from onnxgen.facade.scoring import perplexity_of, perplexity_questions, score_of, score_question
+from onnxgen.facade.scoring import perplexity_of, perplexity_questions, score_of, score_questions
 from onnxgen.facade.session import ChatSession
 from onnxgen.facade.text_model import TextModel
 from onnxgen.foundations.progress import SILENT, Progress, shown_by
@@ -261,21 +260,8 @@ class LLM:
             OptionError: A text has no token to judge, or there are not as many contexts as texts.
             ContextLengthError: A text and its context do not fit the model's context; `perplexity` takes longer ones.
         """
-        several = texts_of(texts, name="texts")
-        contexts = (
-            [context] * len(several)
-            if context is None or isinstance(context, str)
-            else texts_of(context, name="context")
-        )
-        if len(contexts) != len(several):
-            raise OptionError(f"{len(contexts)} contexts were given for {len(several)} texts")
-        text = self._text_model.text
-        scores = self._scores(
-            [
-                score_question(text, judged, context=before, top_logprobs=top_logprobs)
-                for judged, before in zip(several, contexts, strict=True)
-            ]
-        )
+        questions = score_questions(self._text_model.text, texts, context=context, top_logprobs=top_logprobs)
+        scores = self._scores(questions)
         return scores[0] if isinstance(texts, str) else scores
 
     def perplexity(self, text: str, *, window: int | None = None, stride: int | None = None) -> float:

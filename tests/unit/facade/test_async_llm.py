@@ -18,6 +18,7 @@ from onnxgen.engine.config import EngineConfig
 from onnxgen.errors import (
     AdmissionError,
     BackendError,
+    CapabilityError,
     ChatTemplateError,
     ConfigError,
     ContextLengthError,
@@ -27,7 +28,7 @@ from onnxgen.errors import (
     OptionError,
     StateError,
 )
-from onnxgen.facade import async_llm
+from onnxgen.facade import served_model
 from onnxgen.facade.async_llm import AsyncLLM
 from onnxgen.facade.llm import LLM
 from onnxgen.foundations.runtime_config import RuntimeConfig
@@ -55,7 +56,7 @@ def folder(tmp_path_factory):
 def opened(folder, *, in_process=True, **options):
     options = {"engine": ENGINE, "config": RuntimeConfig(cache_dir=folder.parent / "cache"), **options}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(async_llm, "ModelRecipe", partial(FakeRecipe, answers=tuple(ANSWERS.items())))
+        patch.setattr(served_model, "ModelRecipe", partial(FakeRecipe, answers=tuple(ANSWERS.items())))
         if in_process:
             options.setdefault("backend", scripted_backend(folder, ANSWERS))
         llm = AsyncLLM(folder, in_process=in_process, **options)
@@ -369,6 +370,37 @@ def test_the_death_of_the_engines_process_is_told_to_all_and_restart_works(folde
         run(work(llm))
 
 
+def test_scores_are_those_of_llm(llm, folder):
+    with LLM(folder, config=llm.config, backend=scripted_backend(folder)) as plain:
+        assert run(llm.score("some text", top_logprobs=2)) == plain.score("some text", top_logprobs=2)
+        texts = ["one", "another one"]
+        asked = {"context": ["the", "or"], "priority": 1, "tenant": "t", "salt": "s"}
+        assert run(llm.score(texts, **asked)) == plain.score(texts, context=["the", "or"])
+    with pytest.raises(OptionError, match="1 contexts were given for 2 texts"):
+        run(llm.score(texts, context=["the"]))
+
+
+def test_gaps_need_a_model_that_was_made_for_them(llm):
+    with pytest.raises(CapabilityError, match="filling in the middle"):
+        llm.infill("a", "b")
+
+
+def test_beams_are_searched_in_this_process_only(folder):
+    options = {"num_beams": 3, "n": 2, "max_new_tokens": 4}
+    with (
+        opened(folder) as llm,
+        LLM(folder, config=llm.config, backend=scripted_backend(folder, ANSWERS)) as plain,
+    ):
+        found = run(llm.complete(["a", "x"], **options))
+        expected = plain.generate(["a", "x"], **options)
+        assert [(a.token_ids, a.score) for a in found] == [(a.token_ids, a.score) for a in expected]
+    with (
+        opened(folder, in_process=False) as llm,
+        pytest.raises(CapabilityError, match="in_process=True, or num_beams=1"),
+    ):
+        run(llm.complete("a", **options))
+
+
 def test_closing_it_ends_its_streams(folder):
     async def work():
         with opened(folder) as llm:
@@ -403,7 +435,7 @@ def test_a_backend_cannot_be_given_to_another_process(folder):
 
 
 def test_a_model_that_cannot_be_loaded_is_told_and_leaves_nothing(folder, monkeypatch):
-    monkeypatch.setattr(async_llm, "ModelRecipe", lambda *_: scripted_core.is_no_model)
+    monkeypatch.setattr(served_model, "ModelRecipe", lambda *_, **__: scripted_core.is_no_model)
     config = RuntimeConfig(cache_dir=folder.parent / "cache")
     before = threading.active_count()
     with pytest.raises(ModelFileError):
@@ -415,8 +447,8 @@ def test_a_model_that_cannot_be_loaded_is_told_and_leaves_nothing(folder, monkey
 def test_loading_does_not_block_the_loop_and_can_be_cancelled(folder, tmp_path, monkeypatch, in_process):
     os.mkfifo(tmp_path / "pid")
     forever = partial(scripted_core.loads_forever, str(tmp_path / "pid"))
-    monkeypatch.setattr(async_llm, "ModelRecipe", lambda *_: forever)
-    monkeypatch.setattr(async_llm, "in_process", lambda _: client.in_process(forever))
+    monkeypatch.setattr(served_model, "ModelRecipe", lambda *_, **__: forever)
+    monkeypatch.setattr(served_model, "in_process", lambda _: client.in_process(forever))
     config = RuntimeConfig(cache_dir=folder.parent / "cache")
     backend = {"backend": scripted_backend(folder)} if in_process else {}
 

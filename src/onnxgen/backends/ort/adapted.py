@@ -87,26 +87,32 @@ class AdapterSessions:
             values = self._values(adapter)
             inputs = tuple(name for name in adapter.inputs if name in self._settled)
             open_to, session = self._session(OpenTo(inputs=inputs, nodes=_nodes(values)))
-            ports = session.loaded.prepared.ports
-            given = {
-                p.name: _given(p, values.get(p.name), adapter) for p in (*ports.adapter, *ports.required)
-            }
-            plan = self._make_plan(session.loaded.with_inputs(given))
             session.users += 1
-            return AdaptedPlan(plan, open_to)
+            try:
+                ports = session.loaded.prepared.ports
+                given = {
+                    p.name: _given(p, values.get(p.name), adapter) for p in (*ports.adapter, *ports.required)
+                }
+                return AdaptedPlan(self._make_plan(session.loaded.with_inputs(given)), open_to)
+            except BaseException:
+                self._leave(open_to)
+                raise
 
     def unbind(self, adapted: AdaptedPlan) -> None:
         """Let go of a plan, and of its session with the last one."""
         with self._lock:
-            session = self._sessions[adapted.open_to]
-            session.users -= 1
-            if not session.users:
-                del self._sessions[adapted.open_to]
+            self._leave(adapted.open_to)
 
     def close(self) -> None:
         """Let go of all sessions: their backend is closed."""
         with self._lock:
             self._sessions.clear()
+
+    def _leave(self, open_to: OpenTo) -> None:
+        session = self._sessions[open_to]
+        session.users -= 1
+        if not session.users:
+            del self._sessions[open_to]
 
     def _values(self, adapter: Adapter) -> dict[str, Array]:
         """What the inputs are given, by name; of matrices still in float32."""

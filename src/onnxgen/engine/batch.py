@@ -15,6 +15,7 @@ next step, before it runs.
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -185,6 +186,10 @@ class Batch:
     def use_adapter(self, name: str | None) -> None:
         """Compute all sequences under an adapter of the backend, or under none; whoever says so keeps it loaded."""
         assert not any(row.cached for row in self._rows), "what is cached was computed by another adapter"
+        self.adopt_adapter(name)
+
+    def adopt_adapter(self, name: str | None) -> None:
+        """As `use_adapter`, of an adapter that computes what the one before it did: what is cached stays."""
         self._steps.use_adapter(name)
 
     def reorder(self, parents: Sequence[int]) -> None:
@@ -203,6 +208,22 @@ class Batch:
             old[parent] if kept[parent] == i else self._cache.copy(old[parent], free)
             for i, parent in enumerate(parents)
         ]
+
+    def fork(self) -> Batch:
+        """Another batch with the same sequences, which go on independently of these.
+
+        What the cache holds of them is copied if there is memory for it, and else computed again when it is needed.
+
+        Raises:
+            StateError: The batch is closed.
+        """
+        if self._closed:
+            raise StateError("the sequences were closed")
+        other = copy.copy(self)
+        other._cache, other._rows = self._cache.fork(self._rows)
+        other._steps = self._steps.over(other._cache)
+        other._stacked = ReusedArrays()
+        return other
 
     @contextlib.contextmanager
     def transaction(self) -> Generator[None]:

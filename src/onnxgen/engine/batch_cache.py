@@ -6,6 +6,7 @@ sequence is, and put at 0 where what the cache holds cannot be kept; it grows wi
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
@@ -151,6 +152,29 @@ class BatchCache:
             row.cached = 0
         self._capacity = self._allocate(wanted, least=num_tokens)
 
+    def fork(self, rows: Sequence[BatchRow]) -> tuple[BatchCache, list[BatchRow]]:
+        """Another cache and copies of all rows: what this one holds is taken over, or computed again if that cannot be.
+
+        Raises:
+            BackendError: Taking over failed.
+        """
+        other = BatchCache(
+            self._backend,
+            num_rows=self._num_rows,
+            first_tokens=self._first_tokens,
+            max_tokens=self._max_tokens,
+        )
+        copies = [replace(row, tokens=row.tokens.copy(), awaits_copies=False) for row in rows]
+        held = self._cache
+        if held is not None and any(row.cached for row in rows):
+            with contextlib.suppress(BackendError):  # no memory: all is computed again where there is room
+                other._cache = self._backend.create_cache(num_seqs=self._num_rows, num_tokens=self._capacity)
+                other._capacity = self._capacity
+        for row, copy in zip(rows, copies, strict=True):
+            if held is None or other._cache is None or row.awaits_copies or not other._take_over(row, self):
+                copy.cached = 0
+        return other, copies
+
     def close(self) -> None:
         """Release the memory. Calling it twice is harmless."""
         if self._cache is not None:
@@ -199,3 +223,15 @@ class BatchCache:
                 capacity = max(least, capacity // 2)
             else:
                 return capacity
+
+    def _take_over(self, row: BatchRow, source: BatchCache) -> bool:
+        """Hold what another cache does of a row; False where contents do not fit."""
+        assert self._cache is not None and source._cache is not None
+        return move_blocks(
+            source._cache,
+            self._cache,
+            paged=self._backend.capabilities.paged,
+            blocks=source.blocks(row.slot),
+            to=self.blocks(row.slot),
+            num_tokens=row.cached,
+        )

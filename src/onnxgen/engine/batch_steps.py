@@ -38,6 +38,13 @@ class BatchSteps:
         self._adapter = name
         self._layouts.clear()
 
+    def over(self, cache: BatchCache) -> BatchSteps:
+        """The same over another cache."""
+        other = BatchSteps(cache, chunk_tokens=self._chunk_tokens, rope_switch_length=self._rope_switch)
+        other.keeps_hidden = self.keeps_hidden
+        other._adapter = self._adapter
+        return other
+
     def prepare(self, row: BatchRow) -> None:
         """Make sure that the last token is among those to run, and that all use the same rotary factors."""
         length = len(row.tokens)

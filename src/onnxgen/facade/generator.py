@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 import weakref
 from collections.abc import Mapping
@@ -62,15 +63,12 @@ class Generator:
         self._batch = open_batch(model, params)
         self._search = open_search(self._batch, model, params)
         self._adapters: tuple[str, ...] = ()
+        self._loaded_in: Adapters | None = None
         self._inputs = ModelInputs(model.backend)
         self._outputs = GraphOutputs(model, {})
         self._next_embeds: Float32Array | None = None
         self._terminated = False
-        self._guard = SingleUse("generator")
-        self._held = ExitStack()
-        self._held.callback(self._inputs.close)
-        self._held.callback(self._search.close)
-        self._release = weakref.finalize(self, self._held.close)
+        self._hold()
 
     def append_tokens(self, tokens: npt.ArrayLike | Tensor) -> None:
         """Append a prompt, or more of a conversation, and process it at once.
@@ -205,6 +203,36 @@ class Generator:
         with self._guard:
             self._check_open()
             self._search.keep_snapshot()
+
+    def fork(self) -> Self:
+        """Another generator that goes on from here, independently of this one, and with what the cache holds.
+
+        With ``random_seed`` it draws what this one would draw, without it draws of its own. onnxruntime-genai has no such
+        call.
+
+        Raises:
+            CapabilityError: Beams cannot be forked.
+            BackendError: There is no memory for what the cache holds.
+        """
+        with self._guard:
+            self._check_open()
+            batch = self._batch.fork()
+            try:
+                other = copy.copy(self)
+                other._batch, other._search = batch, self._search.fork(batch)
+            except BaseException:
+                batch.close()
+                raise
+            other._inputs = self._inputs.fork()
+            other._outputs = GraphOutputs(self._model, other._inputs.values)
+            other._hold()
+            if self._loaded_in is not None:
+                active, release = self._loaded_in.activate(self._adapters)
+                other._held.callback(release)
+                batch.adopt_adapter(active)
+            elif self._inputs.values and self._search.length:
+                batch.adopt_adapter(other._inputs.bind())
+            return other
 
     def get_output(self, name: str) -> npt.NDArray[Any]:
         """An output of the last run, by its name in the graph.
@@ -349,6 +377,7 @@ class Generator:
             self._held.callback(release)
             self._batch.use_adapter(active)
             self._adapters += (name,)
+            self._loaded_in = adapters
 
     def get_speculative_stats(self) -> NoReturn:
         """Not supported: raises `CapabilityError`."""
@@ -391,6 +420,14 @@ class Generator:
         if self._inputs.values and not self._search.length:
             self._batch.use_adapter(self._inputs.bind())
         self._search.append(ids, embeds=embeds)
+
+    def _hold(self) -> None:
+        """Have a lock, and hold what is to be released, of its own."""
+        self._guard = SingleUse("generator")
+        self._held = ExitStack()
+        self._held.callback(self._inputs.close)
+        self._held.callback(self._search.close)
+        self._release = weakref.finalize(self, self._held.close)
 
     def _check_open(self) -> None:
         if not self._release.alive:

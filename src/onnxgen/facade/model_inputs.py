@@ -50,6 +50,12 @@ class ModelInputs:
         self.close()
         self.values = {**self.values, name: np.array(value)}
 
+    def fork(self) -> ModelInputs:
+        """The same values, for another generator."""
+        other = ModelInputs(self._backend)
+        other.values = self.values
+        return other
+
     def bind(self) -> str | None:
         """Name of the adapter that steps use to be given the values; None where there are none.
 

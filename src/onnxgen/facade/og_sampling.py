@@ -31,7 +31,7 @@ class OgSampler:
 
     def __init__(self, search: SearchDefaults, *, eos_ids: Sequence[int]) -> None:
         options = [sampling_from_search(search, stream=i) for i in range(search.batch_size)]
-        self._search = search
+        self._search, self._eos_ids = search, eos_ids
         self._sampler = SequenceSampler(options, eos_ids=eos_ids)
         self._numbers: MersenneUniforms | None = None
         if search.random_seed >= 0 and options[0].temperature and search.top_k != 1:
@@ -83,3 +83,9 @@ class OgSampler:
         """Forget what was drawn when sequences had ``length`` tokens or more."""
         while self._steps and self._steps[-1][0] >= length:
             _, self._drawn = self._steps.pop()
+
+    def fork(self) -> OgSampler:
+        """Another one, which with a seed draws what this one would, and without one draws anew."""
+        other = OgSampler(self._search, eos_ids=self._eos_ids)
+        other._steps, other._drawn = self._steps.copy(), self._drawn
+        return other

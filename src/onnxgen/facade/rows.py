@@ -62,6 +62,13 @@ class Row:
         other._unpadded = self.length + kept
         return other
 
+    def copy(self) -> Row:
+        """Another row like this."""
+        other = Row()
+        other._seen = self._seen.copy()
+        other._prompt, other._unpadded, other.eos_at = self._prompt, self._unpadded, self.eos_at
+        return other
+
     def processed(self, before: Row) -> Int64Array:
         """What the model must still process if it has processed ``before``."""
         return self.view()[before.num_processed : self._unpadded]

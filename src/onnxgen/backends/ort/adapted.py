@@ -166,4 +166,4 @@ def _given(port: AdapterPort, value: Array | None, adapter: Adapter) -> tuple[Ar
         raise ModelFileError(
             f"{adapter.source}: {port.name} is {list(value.shape)}, expected {expected} for this model"
         )
-    return np.ascontiguousarray(value, dtype), port.onnx_type
+    return np.array(value, dtype, order="C"), port.onnx_type

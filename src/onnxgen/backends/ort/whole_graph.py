@@ -96,10 +96,7 @@ class WholeGraphRun:
 
     def __init__(self, graph: WholeGraph, given: Mapping[str, Array]) -> None:
         self._graph = graph
-        self._given = {
-            name: to_ort_value(np.ascontiguousarray(value), graph.given[name].onnx_type)
-            for name, value in given.items()
-        }
+        self._given = {name: _value(value, graph.given[name]) for name, value in given.items()}
         self._ids = self._mask = np.zeros((0, 0), np.int64)
         self._num_new = 0
         self._states: dict[str, ort.OrtValue] = {}
@@ -156,13 +153,17 @@ class WholeGraphRun:
 
 
 def _empty(port: StatePort, rows: int) -> ort.OrtValue:
-    import ml_dtypes
-
     dims = port.dims
     shape: tuple[int, ...] = (rows, *dims)
     if port.kind is StateKind.KEY_VALUE:
         shape = rows, dims[0], 0, dims[1]
     elif port.kind is StateKind.COMBINED:
         shape = dims[0], rows, dims[1], 0, dims[2]
+    return _value(np.zeros(shape, bool), port)
+
+
+def _value(array: Array, port: StatePort | AdapterPort) -> ort.OrtValue:
+    import ml_dtypes
+
     dtype = np.dtype(getattr(ml_dtypes, port.dtype, port.dtype))
-    return to_ort_value(np.zeros(shape, dtype), port.onnx_type)
+    return to_ort_value(np.array(array, dtype, order="C"), port.onnx_type)

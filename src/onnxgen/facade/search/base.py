@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from onnxgen.engine.batch import Batch
 from onnxgen.facade.search.last_inputs import LastRun
 
 Int64Array = npt.NDArray[np.int64]
@@ -135,6 +136,14 @@ class Search(Protocol):
 
         Raises:
             CapabilityError: This strategy cannot go there.
+        """
+        ...
+
+    def fork(self, batch: Batch) -> Self:
+        """Another search that goes on from here, over a fork of the batch of this one.
+
+        Raises:
+            CapabilityError: This strategy cannot.
         """
         ...
 

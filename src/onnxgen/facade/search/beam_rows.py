@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 import numpy.typing as npt
 
@@ -170,6 +172,11 @@ class BeamRows:
         for row in range(self.num_rows):
             self._batch.truncate(row, 0)
         self._prompts, self._search, self._num_new_tokens = [], None, 0
+
+    def fork(self, batch: Batch) -> Self:
+        """Not with beams: raises `CapabilityError`."""
+        del batch
+        raise CapabilityError("beams cannot be forked; use num_beams=1")
 
     def close(self) -> None:
         """Release the cache."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -186,6 +188,15 @@ class RowSearch:
         self._is_run = True
         self._done = False
         self._has_logits = length > 0
+
+    def fork(self, batch: Batch) -> Self:
+        """Another search that goes on from here, over a fork of the batch."""
+        other = copy.copy(self)  # lists that are not copied below are replaced, never changed
+        other._batch = batch
+        other._sampler = self._sampler.fork()
+        other._rows = [row.copy() for row in self._rows]
+        other._inputs = self._inputs.copy()
+        return other
 
     def close(self) -> None:
         """Release the cache."""

@@ -25,6 +25,7 @@ _STYLE = ("ansi_tags", "value_stats")
 
 _package = logging.getLogger("onnxgen")
 _logger = logging.getLogger("onnxgen.generator")
+# one for the process, as the original's options and Python's loggers are
 _told: set[str] = set()
 _handler: logging.Handler | None = None
 

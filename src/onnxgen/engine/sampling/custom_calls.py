@@ -17,6 +17,7 @@ from onnxgen.engine.sampling.custom import (
     Sampler,
     TokenArray,
 )
+from onnxgen.engine.sampling.own_text import own_text
 from onnxgen.errors import LogitsProcessorError
 
 
@@ -70,16 +71,17 @@ def call_sampler(
         raise _raised("sampler", sampler, sequences, cause) from cause
     if tokens.shape != (len(sequences),) or tokens.dtype.kind not in "iu":
         raise LogitsProcessorError(
-            f"sampler {sampler!r} returned {returned!r:.100}; it must return {len(sequences)} token ids, one for each row"
+            f"sampler {own_text(sampler)} returned {own_text(returned)}; it must return {len(sequences)} token ids, one "
+            "for each row"
         )
     for row, token in enumerate(tokens.tolist()):
         if not 0 <= token < num_tokens:
             raise LogitsProcessorError(
-                f"sampler {sampler!r} chose {token}, which is outside [0, {num_tokens})"
+                f"sampler {own_text(sampler)} chose {token}, which is outside [0, {num_tokens})"
             )
         if forbidden[row, token]:
             raise LogitsProcessorError(
-                f"sampler {sampler!r} chose {token}, which is forbidden: its logit is -inf"
+                f"sampler {own_text(sampler)} chose {token}, which is forbidden: its logit is -inf"
             )
     return tokens.tolist()
 
@@ -94,12 +96,14 @@ def _raised(
     kind: str, own: object, sequences: Sequence[SampledRow], cause: Exception
 ) -> LogitsProcessorError:
     after = ", ".join(str(sequence.num_tokens) for sequence in sequences)
-    return LogitsProcessorError(f"{kind} {own!r} raised {type(cause).__name__} after {after} tokens: {cause}")
+    return LogitsProcessorError(
+        f"{kind} {own_text(own)} raised {type(cause).__name__} after {after} tokens: {own_text(cause, str)}"
+    )
 
 
 def _check_nothing(processor: object, returned: object) -> None:
     if returned is not None:
         raise LogitsProcessorError(
-            f"logits processor {processor!r} returned {type(returned).__name__}; it must change what it is given in "
+            f"logits processor {own_text(processor)} returned {type(returned).__name__}; it must change what it is given in "
             "place and return None"
         )

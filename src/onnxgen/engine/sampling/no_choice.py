@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onnxgen.engine.sampling.custom import Row, SampledRow
+from onnxgen.engine.sampling.own_text import own_text
 from onnxgen.errors import BackendError, LogitsProcessorError, OnnxgenError, OptionError
 
 
@@ -25,7 +26,7 @@ def no_choice(model_row: Row, row: Row, sequence: SampledRow) -> OnnxgenError:
     if sequence.processors:
         return LogitsProcessorError(
             f"{found}; a logits processor left no token to choose, or wrote NaN or infinity: "
-            f"{list(sequence.processors)!r:.200}"
+            f"{own_text(sequence.processors)}"
         )
     return OptionError(
         f"{found}, where the model's own logits were fine: logit_bias forbids every token, or a penalty is too large"

@@ -167,3 +167,56 @@ def test_a_sampler_is_not_asked_about_broken_rows():
     (error,) = choose([SampledSequence(PLAIN, sampler=own)], [[0, np.nan, 1]])
     assert isinstance(error, BackendError)
     assert own.seen == []
+
+
+class UnspeakableError(Exception):
+    """Cannot be told, and raises itself whatever is asked of it."""
+
+    def __str__(self):
+        raise ValueError("there is nothing to say")
+
+    __repr__ = __str__
+
+    def process_rows(self, histories, logits):
+        raise self
+
+    def choose_rows(self, logits, rows):
+        return self if rows[0].num_tokens else [-1] * len(rows)
+
+
+class MuteProcessorError(UnspeakableError):
+    def process_rows(self, histories, logits):
+        pass
+
+
+class Talkative:
+    """Says all that it holds."""
+
+    def __repr__(self):
+        return "everything " * 100_000
+
+    def __call__(self, history, row):
+        raise ValueError("what " * 100_000)
+
+
+def test_what_cannot_be_told_of_or_never_ends_is_the_fault_of_its_own_request():
+    dumb = UnspeakableError()
+
+    def break_row(history, row):
+        row.fill(np.nan)
+
+    rows = [
+        SampledSequence(PLAIN, [1]),
+        SampledSequence(PLAIN, [1], processors=(dumb,)),
+        SampledSequence(PLAIN, [1], processors=(dumb,)),
+        SampledSequence(PLAIN, [1], sampler=dumb),
+        SampledSequence(PLAIN, [], sampler=UnspeakableError()),
+        SampledSequence(PLAIN, [1], processors=(break_row, MuteProcessorError())),
+        SampledSequence(PLAIN, [1], processors=(Talkative(),)),
+    ]
+    token, *errors = choose(rows, [[0, 1, 0]] * len(rows))
+    assert token == 1
+    for error in errors:
+        assert isinstance(error, LogitsProcessorError)
+        assert len(str(error)) < 1000
+    assert "<UnspeakableError> raised UnspeakableError after 1 tokens: <UnspeakableError>" in str(errors[0])

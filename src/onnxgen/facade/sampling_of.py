@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from onnxgen.engine.sampling.options import SamplingOptions
@@ -63,7 +62,7 @@ def _read(options: GenerationOptions, tokenizer: Tokenizer | None) -> dict[str, 
     """Options whose texts only a tokenizer can read."""
     read: dict[str, Any] = {}
     if options.dry_multiplier:
-        read["dry_breakers"] = _tokens_with(_needed(tokenizer, "dry_breakers"), tuple(options.dry_breakers))
+        read["dry_breakers"] = _needed(tokenizer, "dry_breakers").ids_holding(options.dry_breakers)
     if options.bad_words:
         read["bad_words"] = tuple(ids for word in options.bad_words for ids in _spellings(word, tokenizer))
     if options.logit_bias:
@@ -94,17 +93,6 @@ def _one_token(text: str, tokenizer: Tokenizer | None) -> int:
             f"logit_bias names {text!r:.60}, which is {len(ids)} tokens to this model; name texts of one token, or ids"
         )
     return ids[0]
-
-
-@lru_cache(maxsize=16)
-def _tokens_with(tokenizer: Tokenizer, texts: tuple[str, ...]) -> tuple[int, ...]:
-    """Ids of all tokens that hold one of the texts."""
-    wanted = [text.encode() for text in texts]
-    return tuple(
-        token
-        for token, content in enumerate(tokenizer.token_bytes_table())
-        if any(text in content for text in wanted)
-    )
 
 
 def _needed(tokenizer: Tokenizer | None, option: str) -> Tokenizer:

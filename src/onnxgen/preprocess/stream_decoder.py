@@ -12,10 +12,9 @@ from onnxgen.preprocess.decoder_stages import (
     FirstStage,
     LastStage,
     MapStage,
-    ReplaceTextStage,
     Stage,
-    StripTextStage,
 )
+from onnxgen.preprocess.text_stages import ReplaceTextStage, StripTextStage
 
 _CLEANUPS = (
     (" .", "."),

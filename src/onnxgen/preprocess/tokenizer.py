@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,9 @@ from onnxgen.preprocess.vocabulary import AddedToken, UnusedIds, added_tokens, u
 
 if TYPE_CHECKING:
     import tokenizers
+
+_REMEMBERED = 16
+"""So many searches of the vocabulary are kept."""
 
 
 class Tokenizer:
@@ -54,6 +57,7 @@ class Tokenizer:
         self.added_tokens: tuple[AddedToken, ...] = added_tokens(backend)
         self.special_ids: frozenset[int] = frozenset(t.id for t in self.added_tokens if t.special)
         self._prefix_ids, self._suffix_ids = self._ids_to_add()
+        self._ids_holding = lru_cache(maxsize=_REMEMBERED)(self._find_ids_holding)
 
     @classmethod
     def from_folder(cls, folder: str | Path, *, model_vocab_size: int | None = None) -> Tokenizer:
@@ -189,6 +193,10 @@ class Tokenizer:
         """`token_bytes` of all ids, those of padded rows of the model too; made once, when first asked for."""
         return self._token_bytes
 
+    def ids_holding(self, texts: Sequence[str]) -> tuple[int, ...]:
+        """Ids of all tokens whose bytes hold one of some texts; the last answers are remembered."""
+        return self._ids_holding(tuple(texts))
+
     def unused_ids(self, model_vocab_size: int) -> UnusedIds:
         """Ids of the model that are no token.
 
@@ -232,6 +240,14 @@ class Tokenizer:
         tokens = ((i, names(i)) for i in range(rows))
         return tuple(
             b"" if token is None else token.encode() if i in special else read(token) for i, token in tokens
+        )
+
+    def _find_ids_holding(self, texts: tuple[str, ...]) -> tuple[int, ...]:
+        wanted = [text.encode() for text in texts]
+        return tuple(
+            token
+            for token, content in enumerate(self._token_bytes)
+            if any(text in content for text in wanted)
         )
 
     def _is_dense(self, size: int) -> bool:

@@ -58,13 +58,14 @@ def ids_of(embedder: Embedder, text: str) -> list[int]:
     return embedder._source.tokenizer.encode(text, add_special_tokens=True)
 
 
-def open_encoder(folder: Path, **options: Any) -> Embedder:
-    return Embedder(folder, config=RuntimeConfig(cache_dir=folder / "cache"), **options)
+def open_encoder(folder: Path, *, runs_on: str = "auto", **options: Any) -> Embedder:
+    return Embedder(folder, config=RuntimeConfig(cache_dir=folder / "cache", backend=runs_on), **options)
 
 
+@pytest.mark.parametrize("runs_on", ["auto", "native", "ort"])
 @pytest.mark.parametrize("pooling", ["auto", "mean", "last", "cls"])
-def test_states_are_pooled_over_the_tokens_alone(tmp_path: Path, pooling: str) -> None:
-    embedder = open_encoder(write_encoder(tmp_path), pooling=pooling, normalize=False)
+def test_states_are_pooled_over_the_tokens_alone(tmp_path: Path, pooling: str, runs_on: str) -> None:
+    embedder = open_encoder(write_encoder(tmp_path), pooling=pooling, normalize=False, runs_on=runs_on)
     found = embedder.embed(TEXTS)
     for row, text in zip(found, TEXTS, strict=True):
         states = TABLE[ids_of(embedder, text)]
@@ -103,8 +104,9 @@ def test_a_pooling_that_there_is_not_is_refused(tmp_path: Path) -> None:
         open_encoder(tmp_path)
 
 
-def test_a_graph_that_pools_is_taken_as_it_is(tmp_path: Path) -> None:
-    embedder = open_encoder(write_encoder(tmp_path, pooled=True), normalize=False)
+@pytest.mark.parametrize("runs_on", ["native", "ort"])
+def test_a_graph_that_pools_is_taken_as_it_is(tmp_path: Path, runs_on: str) -> None:
+    embedder = open_encoder(write_encoder(tmp_path, pooled=True), normalize=False, runs_on=runs_on)
     assert embedder.pooling is None
     want = [TABLE[ids_of(embedder, text)[0]] for text in TEXTS]
     assert np.array_equal(embedder.embed(TEXTS), want)
@@ -147,11 +149,25 @@ def test_wrong_calls_say_what_is_wrong(tmp_path: Path) -> None:
     embedder.close()
     with pytest.raises(StateError, match="closed"):
         embedder.embed("x")
-    with pytest.raises(ConfigError, match="'ort'"):
-        Embedder(tmp_path, config=RuntimeConfig(backend="ort"))
+    with pytest.raises(ConfigError, match="'other' was asked for; encoders run on auto, native and ort"):
+        open_encoder(tmp_path, runs_on="other")
     write_encoder(tmp_path, extra="pixel_values")
-    with pytest.raises(CapabilityError, match="pixel_values"):
-        open_encoder(tmp_path)
+    for runs_on in ("auto", "ort"):
+        with pytest.raises(CapabilityError, match="pixel_values"):
+            open_encoder(tmp_path, runs_on=runs_on)
+
+
+def test_what_this_runtime_cannot_do_is_run_with_onnx_runtime(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise CapabilityError("there is no kernel for that")
+
+    monkeypatch.setattr("onnxgen.graph.session.InferenceSession", refuse)
+    embedder = open_encoder(write_encoder(tmp_path), normalize=False, pooling="cls")
+    assert np.array_equal(embedder.embed("x")[0], TABLE[ids_of(embedder, "x")[0]])
+    with pytest.raises(CapabilityError, match="no kernel"):
+        open_encoder(tmp_path, runs_on="native")
 
 
 @pytest.mark.parametrize("block_size", [None, 4])

@@ -59,6 +59,16 @@ class OrtSession:
         """Execution providers that the session really uses."""
         return list(self._session.get_providers())
 
+    @property
+    def input_types(self) -> dict[str, str]:
+        """Inputs by name, with their types, such as ``tensor(int64)``."""
+        return {value.name: value.type for value in self._session.get_inputs()}
+
+    @property
+    def output_ranks(self) -> dict[str, int]:
+        """Outputs by name, with their numbers of axes."""
+        return {value.name: len(value.shape) for value in self._session.get_outputs()}
+
     def with_inputs(self, given: Mapping[str, tuple[npt.NDArray[Any], int]]) -> Self:
         """This session, with the same values of some inputs in all runs.
 

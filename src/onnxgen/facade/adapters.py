@@ -125,7 +125,7 @@ class Adapters:
         if name not in self._paths:
             loaded = ", ".join(self._paths) or "none"
             raise OptionError(
-                f"there is no adapter {name!r}; loaded: {loaded}{did_you_mean(name, self._paths)}"
+                f"there is no adapter {name!r}; loaded: {loaded}{did_you_mean(str(name), self._paths)}"
             )
 
 

@@ -101,7 +101,7 @@ class ModelText:
         prompt = self._chat_template().prompt(
             self.tokenizer,
             messages,
-            tools=list(tools) if tools else None,
+            tools=tools or None,
             **_template_arguments(prompt_options),
         )
         reasoning = None if markers is None else Reasoning(markers, prompt_state(markers, prompt.shadowed))

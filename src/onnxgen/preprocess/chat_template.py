@@ -17,6 +17,7 @@ from onnxgen.preprocess.template_limits import Budget, RenderLimits
 from onnxgen.preprocess.template_messages import (
     plain_data,
     plain_messages,
+    plain_tools,
     styled_messages,
     text_size,
 )
@@ -250,7 +251,7 @@ class ChatTemplate:
         given = {
             **{key: plain_data(value) for key, value in variables.items()},
             "messages": styled,
-            "tools": None if tools is None else plain_data(list(tools)),
+            "tools": plain_tools(tools),
         }
         context: dict[str, Any] = {
             **self._special_tokens,

@@ -37,6 +37,23 @@ def plain_messages(messages: Iterable[Any]) -> list[dict[str, Any]]:
     return result
 
 
+def plain_tools(tools: Iterable[Any] | None) -> list[Any] | None:
+    """Copy the definitions of tools likewise; None: there are none.
+
+    Raises:
+        ChatTemplateError: They are no list of mappings.
+    """
+    if tools is None:
+        return None
+    if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may have no checker
+        raise ChatTemplateError(f"tools must be a list of mappings, got {tools!r:.60}")
+    result = [plain_data(tool) for tool in tools]
+    for index, tool in enumerate(result):
+        if not isinstance(tool, dict):
+            raise ChatTemplateError(f"tool {index} is {json_kind(tool)}, expected a mapping that defines it")
+    return result
+
+
 def styled_messages(
     messages: Iterable[Mapping[str, Any]], style: MessageStyle, *, fold_system: bool = False
 ) -> list[dict[str, Any]]:

@@ -178,6 +178,21 @@ def test_messages_must_be_a_list(messages):
         render("x", messages)
 
 
+@pytest.mark.parametrize(
+    ("tools", "message"),
+    [
+        (5, "tools must be a list of mappings, got 5"),
+        ("weather", "tools must be a list of mappings, got 'weather'"),
+        ({"name": "f"}, "tools must be a list"),
+        ([{"name": "f"}, "g"], "tool 1 is .*, expected a mapping"),
+        ([print], "tool 0 is"),
+    ],
+)
+def test_tools_must_be_a_list_of_mappings(tools, message):
+    with pytest.raises(ChatTemplateError, match=message):
+        render("{{ tools }}", [{"role": "user", "content": "x"}], tools=tools)
+
+
 PARTS = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
 
 

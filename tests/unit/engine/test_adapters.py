@@ -14,7 +14,7 @@ from onnxgen.backends.fake import FakeBackend
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.core import EngineCore
 from onnxgen.engine.request import EngineRequest
-from onnxgen.errors import OptionError, StateError
+from onnxgen.errors import AdmissionError, OptionError, StateError
 from onnxgen.scheduler.config import SchedulerConfig
 
 VOCAB = 13
@@ -28,8 +28,9 @@ def make_backend(**options):
     return backend
 
 
-def make_engine(backend, *, cache_tokens=256, **budgets):
-    return EngineCore(backend, EngineConfig(scheduler=SchedulerConfig(**budgets), cache_tokens=cache_tokens))
+def make_engine(backend, *, cache_tokens=256, switch=None, **budgets):
+    config = EngineConfig(scheduler=SchedulerConfig(**budgets), cache_tokens=cache_tokens)
+    return EngineCore(backend, config, rope_switch_length=switch)
 
 
 def alone(backend, prompt, count, adapter):
@@ -40,18 +41,20 @@ def alone(backend, prompt, count, adapter):
 
 
 def run(engine, requests):
-    """Answers of requests, and how many tokens of each prompt were reused."""
+    """Answers of all samples of requests, and how many tokens of each prompt were reused."""
     ids = [engine.submit(request) for request in requests]
-    answers, cached = {number: [] for number in ids}, {}
+    samples = [(number, i) for number, request in zip(ids, requests, strict=True) for i in range(request.n)]
+    answers, cached = {sample: [] for sample in samples}, {}
     while engine.has_work:
         for event in engine.step():
             assert event.error is None, event.error
+            sample = event.request_id, event.index
             if event.token_id is not None:
-                answers[event.request_id].append(event.token_id)
+                answers[sample].append(event.token_id)
             if event.usage is not None:
-                cached[event.request_id] = event.usage.cached_tokens
+                cached[sample] = event.usage.cached_tokens
         engine.check_integrity()
-    return [answers[number] for number in ids], [cached[number] for number in ids]
+    return [answers[sample] for sample in samples], [cached[sample] for sample in samples]
 
 
 @settings(deadline=None, max_examples=40)
@@ -62,23 +65,33 @@ def run(engine, requests):
     max_seqs=st.integers(1, 6),
     chunk=st.integers(1, 9),
     blocks=st.integers(12, 40),
+    switch=st.sampled_from([None, 9]),
 )
-def test_each_request_gets_what_its_adapter_says(seed, kind, block_size, max_seqs, chunk, blocks):
+def test_each_request_gets_what_its_adapter_says(seed, kind, block_size, max_seqs, chunk, blocks, switch):
     rng = random.Random(seed)
     backend = make_backend(adapters=kind, block_size=block_size)
     engine = make_engine(
-        backend, cache_tokens=4 * blocks, max_seqs=max_seqs, chunk_tokens=chunk, max_step_tokens=chunk + max_seqs
+        backend,
+        cache_tokens=4 * blocks,
+        switch=switch,
+        max_seqs=max_seqs,
+        chunk_tokens=chunk,
+        max_step_tokens=chunk + max_seqs,
     )
     prompts = [[rng.randrange(VOCAB) for _ in range(rng.randint(1, 20))] for _ in range(3)]
     requests = [
         EngineRequest(
-            rng.choice(prompts), max_new_tokens=rng.randint(1, 12), ignore_eos=True, adapter=rng.choice(NAMES)
+            rng.choice(prompts),
+            max_new_tokens=rng.randint(1, 12),
+            n=rng.randint(1, min(2, max_seqs)),
+            ignore_eos=True,
+            adapter=rng.choice(NAMES),
         )
         for _ in range(8)
     ]
     requests = [r for r in requests if len(r.prompt) + r.max_new_tokens <= engine.max_seq_tokens]
     answers, _ = run(engine, requests)
-    want = [alone(backend, r.prompt, r.max_new_tokens, r.adapter) for r in requests]
+    want = [alone(backend, r.prompt, r.max_new_tokens, r.adapter) for r in requests for _ in range(r.n)]
     assert answers == want
     for step in backend.steps:
         assert kind == "sequence" or len(set(step.adapters)) <= 1
@@ -152,4 +165,6 @@ def test_refused_requests_use_nothing():
         engine.submit(EngineRequest([1], adapter="c"))
     with pytest.raises(ValueError, match="context"):
         engine.submit(EngineRequest([1] * 90, adapter="a"))
+    with pytest.raises(AdmissionError):
+        engine.submit(EngineRequest([1], adapter="a", n=100))
     backend.adapters.unload("a")

@@ -168,13 +168,11 @@ def test_a_prompt_can_be_scored_alone(backend, chunk_tokens):
     assert core.stats().cache.full.in_use == 0
 
 
-def test_a_prompt_that_can_never_fit_is_not_scored(backend):
-    core = EngineCore(
-        FakeBackend(block_size=4, max_context=64), EngineConfig(cache_tokens=16, max_seq_tokens=16)
-    )
+def test_a_prompt_that_can_never_fit_is_not_scored():
+    backend = FakeBackend(block_size=4, max_context=64)
+    core = EngineCore(backend, EngineConfig(cache_tokens=16, max_seq_tokens=16))
     core.submit(EngineRequest([1] * 16, max_new_tokens=0, prompt_logprobs=0))
-    small = FakeBackend(block_size=4, max_context=64)
-    core = EngineCore(small, EngineConfig(cache_tokens=64, scheduler=SchedulerConfig(max_cache_bytes=100)))
+    core = EngineCore(backend, EngineConfig(cache_tokens=64, scheduler=SchedulerConfig(max_cache_bytes=100)))
     with pytest.raises(NeverFitsError, match="shorten the prompt"):
         core.submit(EngineRequest([1] * 40, max_new_tokens=0, prompt_logprobs=0))
 

@@ -14,7 +14,7 @@ from onnxgen.engine.events import EngineEvent
 from onnxgen.errors import OptionError
 from onnxgen.facade.answer import Answer
 from onnxgen.facade.question import Question
-from onnxgen.facade.results import Chunk
+from onnxgen.facade.results import Chunk, Timings
 
 _NOT_WITH_BEAMS = {
     "stop": "end answers by stop_token_ids",
@@ -107,5 +107,9 @@ def _told(found: BeamAnswer, answer: Answer) -> Chunk:
         text=text + last.text,
         reasoning=last.completion.reasoning,
         token_ids=found.token_ids,
-        completion=replace(last.completion, score=found.score),
+        completion=replace(
+            last.completion,
+            score=found.score,
+            timings=Timings(last.completion.timings.load_s, None, None, None),  # all of it came at once
+        ),
     )

@@ -13,6 +13,8 @@ from onnxgen.facade.tensor import Tensor
 
 Int64Array = npt.NDArray[np.int64]
 
+_MOST = np.iinfo(np.int64).max
+
 
 class Row:
     """One row: what its user sees, and which part of that the model processes.
@@ -114,6 +116,8 @@ def split_rows(tokens: npt.ArrayLike | Tensor, num_rows: int) -> Int64Array:
         raise OptionError(
             f"tokens of shape {array.shape} do not divide into the {num_rows} rows that batch_size asks for"
         )
+    if int(array.max()) > _MOST:  # as int64 it would be another id
+        raise TokenIdError(f"token id {int(array.max())} is no id of any vocabulary")
     return array.reshape(num_rows, -1).astype(np.int64)
 
 

@@ -238,6 +238,12 @@ def test_beams_give_the_best_answers_first(folder, tokenizer):
     assert greedy.score is None
 
 
+def test_beams_come_at_once_and_have_no_speed_of_single_tokens(folder):
+    timings = open_llm(folder, fake_backend()).generate("abc", num_beams=2, max_new_tokens=4).timings
+    assert timings.load_s is not None
+    assert (timings.ttft_s, timings.prefill_tok_s, timings.decode_tok_s) == (None, None, None)
+
+
 def test_beams_of_several_prompts_are_those_of_each_alone(folder):
     llm = open_llm(folder, fake_backend())
     options = {"num_beams": 3, "n": 2, "max_new_tokens": 4, "min_new_tokens": 2}

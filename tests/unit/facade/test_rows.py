@@ -78,6 +78,7 @@ def test_tokens_come_in_many_forms(tokens, rows, expected):
         ([[5], [6, 7]], 2, OptionError, "must be equally long; pad the shorter ones"),
         (np.zeros((1, 1, 1), int), 1, OptionError, r"got shape \(1, 1, 1\)"),
         (5, 1, OptionError, r"got shape \(\)"),
+        ([2**63], 1, TokenIdError, f"token id {2**63} is no id"),
     ],
 )
 def test_tokens_of_no_use_are_refused(tokens, rows, error, message):

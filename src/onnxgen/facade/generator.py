@@ -405,6 +405,7 @@ class Generator:
         """Release the cache. Calling it twice is harmless."""
         with self._guard:
             self._release()
+            self._loaded_in = None
 
     def __enter__(self) -> Self:
         return self

@@ -130,6 +130,28 @@ def test_adapters_of_another_model_are_refused(model, adapters, tmp_path):
         generator(other).set_active_adapter(adapters, "a")
 
 
+@pytest.mark.parametrize("names", [("a",), ("a", "b")])
+def test_a_fork_runs_under_the_adapters_and_keeps_them(model, adapters, names):
+    g = generator(model)
+    for name in names:
+        g.set_active_adapter(adapters, name)
+    g.append_tokens([5, 6, 7])
+    fork = g.fork()
+    for one in (g, fork):
+        for _ in range(4):
+            one.generate_next_token()
+    assert fork.get_sequence(0).tolist() == g.get_sequence(0).tolist()
+    plain = generator(model)
+    plain.append_tokens(fork.get_sequence(0))
+    assert not np.array_equal(plain.get_logits(), fork.get_logits())
+    g.close()
+    with pytest.raises(StateError, match="in use"):
+        adapters.unload("a")
+    fork.generate_next_token()
+    fork.close()
+    adapters.unload("a")
+
+
 def test_what_was_loaded_goes_with_its_container_and_the_generators_that_use_it(model, adapters, tmp_path):
     more = Adapters(model)
     more.load(tmp_path / "a", "c")

@@ -150,7 +150,8 @@ class OrtBackend:
                 f"{self._capabilities.max_context}"
             )
         cache = plan.create_cache(num_seqs=num_seqs, num_tokens=num_tokens)
-        self._caches.add(cache)
+        with self._lock:  # adapters that go look at all caches
+            self._caches.add(cache)
         return cache
 
     def execute(self, step: Step, cache: KVCache) -> StepOutput:

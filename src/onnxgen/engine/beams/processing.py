@@ -77,6 +77,7 @@ class BeamProcessing:
         self._processors = tuple(processors)
         self._num_tokens = vocab_size if num_tokens is None else min(num_tokens, vocab_size)
         self._rules = rules
+        sampling.check_ids(self._num_tokens)
         changes = build_changes(sampling, vocab_size=vocab_size, eos_ids=eos_ids, unused_ids=unused_ids)
         self._changes: RowSampler | None = None
         if processors or not changes.is_none:

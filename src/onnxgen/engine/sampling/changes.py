@@ -41,15 +41,11 @@ def build_changes(
     """The changes that options ask for; most ask for none.
 
     Args:
-        options: Of one sequence.
+        options: Of one sequence; the ids that they hold were checked.
         vocab_size: Width of the rows of logits that are changed.
         eos_ids: The tokens that ``min_length`` bans.
         unused_ids: Never chosen.
-
-    Raises:
-        TokenIdError: Options hold a token id that the vocabulary has not.
     """
-    options.check_ids(vocab_size)
     before: list[Change] = []
     if options.logit_bias:
         before.append(_bias(options))

@@ -5,7 +5,7 @@ from onnxgen.engine.beams.candidates import best_candidates
 from onnxgen.engine.beams.options import ONNXRUNTIME_GENAI, TRANSFORMERS
 from onnxgen.engine.beams.processing import BeamProcessing
 from onnxgen.engine.sampling.options import SamplingOptions
-from onnxgen.errors import BackendError, LogitsProcessorError, OptionError
+from onnxgen.errors import BackendError, LogitsProcessorError, OptionError, TokenIdError
 
 VOCAB = 7
 RULES = pytest.mark.parametrize("rules", [TRANSFORMERS, ONNXRUNTIME_GENAI], ids=["logprobs", "logits"])
@@ -54,3 +54,9 @@ def test_a_penalty_without_bounds_is_the_options_fault():
 def test_a_beam_of_which_nothing_is_allowed_has_no_continuation(rules, sampling):
     nothing = [-np.inf] * (VOCAB - 1) + [np.finfo(np.float32).min]
     assert best_candidates(rank(nothing, rules, sampling=sampling), [0.0], 3) == []
+
+
+def test_options_may_name_no_padding_of_the_vocabulary():
+    sampling = SamplingOptions(logit_bias={5: 1.0})
+    with pytest.raises(TokenIdError, match=r"token id 5 of logit_bias is outside \[0, 5\)"):
+        BeamProcessing(sampling, TRANSFORMERS, vocab_size=VOCAB, eos_ids=[0], num_tokens=5)

@@ -20,8 +20,8 @@ from onnxgen.errors import OnnxgenError
 class _Row:
     options: SamplingOptions
     history: TokenArray
-    prompt_tokens: int
     row_state: RowState
+    num_new_tokens: int = 0  # no option looks at them
     processors: tuple[()] = ()
     sampler: None = None
 
@@ -29,30 +29,19 @@ class _Row:
     def num_tokens(self) -> int:
         return len(self.history)
 
-    @property
-    def num_new_tokens(self) -> int:
-        return len(self.history) - self.prompt_tokens
-
 
 class SequenceSampler:
     """Chooses tokens for a batch whose sequences may have different options.
 
     Args:
-        options: One per sequence. Those without a seed get a fresh one here, once.
+        options: One per sequence, none of them about the answer alone, since nobody says where it begins. Those without
+            a seed get a fresh one here, once.
         eos_ids: The tokens that ``min_length`` bans.
-        prompt_tokens: Length of each sequence's prompt; needed where an option penalizes the answer alone.
     """
 
-    def __init__(
-        self,
-        options: Sequence[SamplingOptions],
-        *,
-        eos_ids: Sequence[int],
-        prompt_tokens: Sequence[int] | None = None,
-    ) -> None:
-        assert prompt_tokens or not any(o.presence_penalty or o.frequency_penalty for o in options)
+    def __init__(self, options: Sequence[SamplingOptions], *, eos_ids: Sequence[int]) -> None:
+        assert not any(o.presence_penalty or o.frequency_penalty or o.forced_tokens for o in options)
         self._options = [o.with_seed() for o in options]
-        self._prompt_tokens = prompt_tokens or [0] * len(options)
         self._states = [RowState() for _ in options]
         self._rows = RowSampler(eos_ids=eos_ids)
 
@@ -72,6 +61,8 @@ class SequenceSampler:
 
         Raises:
             BackendError: A row has no finite maximum (a NaN came out of the model).
+            OptionError: Options left it none.
+            TokenIdError: Options hold an id that is no token.
         """
         tokens: list[int] = []
         for chosen in self._rows.choose(logits, self._sampled(sequences, histories)):
@@ -99,6 +90,8 @@ class SequenceSampler:
 
         Raises:
             BackendError: A row has no finite maximum (a NaN came out of the model).
+            OptionError: Options left it none.
+            TokenIdError: Options hold an id that is no token.
         """
         sampled = self._sampled(sequences, histories)
         rows: list[Row] = []
@@ -112,6 +105,6 @@ class SequenceSampler:
 
     def _sampled(self, sequences: Sequence[int], histories: Sequence[TokenArray]) -> list[_Row]:
         return [
-            _Row(self._options[i], history, self._prompt_tokens[i], self._states[i])
+            _Row(self._options[i], history, self._states[i])
             for i, history in zip(sequences, histories, strict=True)
         ]

@@ -11,8 +11,10 @@ from typing import Literal, Self
 import numpy as np
 
 from onnxgen.backends.base import Backend
+from onnxgen.engine.sampling.checks import check_integer
 from onnxgen.errors import ContextLengthError, OptionError, StateError
 from onnxgen.facade.model import Model
+from onnxgen.facade.model_text import texts_of
 from onnxgen.facade.pooling import Float32Array, Pooling, check_pooling, normalized, read_sentence_config
 from onnxgen.facade.text_frame import TextFrame
 from onnxgen.facade.vector_sources import VectorSource, open_source
@@ -76,10 +78,10 @@ class Embedder:
         backend: Backend | None = None,
     ) -> None:
         asked = check_pooling(pooling)
-        if batch_tokens < 1 or (max_length is not None and max_length < 1):
-            raise OptionError(
-                f"batch_tokens and max_length must be at least 1, got {batch_tokens} and {max_length}"
-            )
+        check_integer("batch_tokens", batch_tokens, low=1)
+        if max_length is not None:
+            check_integer("max_length", max_length, low=1)
+        _check_switch("normalize", normalize)
         source = open_source(model, config, backend)
         said = read_sentence_config(source.folder)
         limits = [n for n in (source.max_length, said.max_length) if n is not None]
@@ -131,7 +133,10 @@ class Embedder:
         source = self._source
         if source is None:
             raise StateError("this embedder was closed; make a new one")
-        given = [texts] if isinstance(texts, str) else list(texts)
+        _check_switch("truncate", truncate)
+        if dimensions is not None:
+            check_integer("dimensions", dimensions, low=1)
+        given = texts_of(texts, name="texts")
         if not given:
             raise OptionError("there are no texts to embed")
         encoded = [self._fitted(i, ids, truncate=truncate) for i, ids in enumerate(self._frame.encode(given))]
@@ -180,10 +185,15 @@ class Embedder:
 
     def _finished(self, vectors: Float32Array, dimensions: int | None) -> Float32Array:
         if dimensions is not None:
-            if not 1 <= dimensions <= vectors.shape[1]:
+            if dimensions > vectors.shape[1]:
                 raise OptionError(f"dimensions is {dimensions}; this model's vectors have {vectors.shape[1]}")
             vectors = vectors[:, :dimensions]
         return normalized(vectors) if self._normalize else np.ascontiguousarray(vectors)
+
+
+def _check_switch(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise OptionError(f"{name} must be True or False, got {value!r:.60}")
 
 
 def _batches(order: Sequence[int], lengths: Sequence[int], budget: int) -> list[list[int]]:

@@ -94,7 +94,8 @@ class Completion:
         reasoning: What the model thought before it answered, where its chat template marks that; else empty.
         stop: The stop text, or the id of the stop token, that ended the answer.
         logprobs: Of each of ``token_ids``, if they were asked for.
-        prompt_logprobs: Of each token of the prompt, if they were asked for; None for the first.
+        prompt_logprobs: Of each token of the prompt, if they were asked for; None for the first. Of several answers to
+            one prompt, the first has them.
         score: With beams: the answer's log probability divided by its length to the power of ``length_penalty``.
     """
 

@@ -120,9 +120,11 @@ def test_vectors_have_length_one_and_are_cut_to_dimensions(tmp_path: Path) -> No
     assert np.allclose(np.linalg.norm(whole, axis=1), 1, atol=1e-6)
     assert cut.shape == (3, 4)
     assert np.allclose(cut, whole[:, :4] / np.linalg.norm(whole[:, :4], axis=1, keepdims=True), atol=1e-6)
-    for wrong in (0, 7):
-        with pytest.raises(OptionError, match=f"dimensions is {wrong}; this model's vectors have 6"):
-            embedder.embed("x", dimensions=wrong)
+    with pytest.raises(OptionError, match="dimensions is 7; this model's vectors have 6"):
+        embedder.embed("x", dimensions=7)
+    for wrong in (0, -1, True, "5", 1.5):
+        with pytest.raises(OptionError, match=r"^dimensions must be"):
+            embedder.embed("x", dimensions=wrong)  # type: ignore[arg-type]
 
 
 def test_what_is_too_long_is_an_error_or_cut_when_asked(tmp_path: Path) -> None:
@@ -143,8 +145,14 @@ def test_wrong_calls_say_what_is_wrong(tmp_path: Path) -> None:
         embedder.embed([])
     with pytest.raises(OptionError, match="text 1 has no tokens"):
         embedder.embed(["x", ""])
-    with pytest.raises(OptionError, match="at least 1"):
-        open_encoder(tmp_path, batch_tokens=0)
+    for texts in (5, None, b"x", ["x", 5]):
+        with pytest.raises(OptionError, match=r"^texts must"):
+            embedder.embed(texts)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="truncate must be True or False, got 'yes'"):
+        embedder.embed("x", truncate="yes")  # type: ignore[arg-type]
+    for option in ({"batch_tokens": 0}, {"max_length": 0}, {"max_length": "5"}, {"normalize": 1}):
+        with pytest.raises(OptionError, match=f"^{next(iter(option))} must be"):
+            open_encoder(tmp_path, **option)
     embedder.close()
     embedder.close()
     with pytest.raises(StateError, match="closed"):

@@ -148,6 +148,7 @@ class Capabilities:
             ``sequence``, to each its own.
         extra_inputs: Names of inputs of the model's graph that adapters may have values for (``Adapter.inputs``) and
             that steps do not fill.
+        required_inputs: Those of them that have no value by themselves: steps need an adapter that has one.
     """
 
     ragged: bool
@@ -162,6 +163,7 @@ class Capabilities:
     adapters: Literal["none", "step", "sequence"] = "none"
     embedding_size: int | None = None
     extra_inputs: frozenset[str] = frozenset()
+    required_inputs: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,19 @@ class Model:
             )
         return cast("GivesEmbeddings", self._backend).token_embeddings(array.astype(np.int64))
 
+    def check_inputs(self) -> None:
+        """Refuse a model whose graph has inputs that only its user knows.
+
+        Raises:
+            CapabilityError: With their names.
+        """
+        required = sorted(self._backend.capabilities.required_inputs)
+        if required:
+            raise CapabilityError(
+                f"{self._spec.folder}: the graph has inputs that nobody here knows: {', '.join(required)}; only a Generator "
+                "runs it, when it was given values for them with set_model_input"
+            )
+
     def whole_graph(self, given: frozenset[str]) -> WholeGraph:
         """The folder's own graph in a session of ONNX Runtime, beside the executor's; made once.
 

@@ -12,6 +12,7 @@ from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.core import EngineCore
 from onnxgen.engine.of_model import engine_of
 from onnxgen.engine.shared import SharedEngine
+from onnxgen.errors import CapabilityError
 from onnxgen.facade.adapters import Adapters
 from onnxgen.facade.answer import Answer, Clock
 from onnxgen.facade.answering import answer_questions, start_answers
@@ -57,6 +58,11 @@ class TextModel:
         started = clock()
         self.text = ModelText(folder, clock=clock)  # before the weights: a broken tokenizer is told at once
         self.model = Model(self.text.config, runtime=config, backend=backend)
+        try:
+            self.model.check_inputs()
+        except CapabilityError:
+            self.model.close()
+            raise
         self.adapters = Adapters(self.model)
         self.engine = SharedEngine(lambda: self.make_engine(engine or default_engine_config(config)))
         self.text.load_s = clock() - started

@@ -118,6 +118,7 @@ class DecoderSource:
         from onnxgen.preprocess.tokenizer import Tokenizer
 
         spec = model.spec
+        model.check_inputs()
         if not model.backend.capabilities.hidden_states:
             raise CapabilityError(
                 f"{spec.folder} gives no hidden states: its graph has no such output, and nothing in it looks like a head"

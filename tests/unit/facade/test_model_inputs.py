@@ -11,12 +11,15 @@ import pytest
 from onnx import TensorProto, helper
 
 from onnxgen.errors import CapabilityError, OnnxgenError, OptionError, StateError, StepError
+from onnxgen.facade.embedder import Embedder
 from onnxgen.facade.generator import Generator
+from onnxgen.facade.llm import LLM
 from onnxgen.facade.model import Model
 from onnxgen.facade.params import GeneratorParams
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from tiny_decoders import Sizes, Style, TinyDecoder
 from tiny_graph_folder import write_graph_folder
+from tiny_tokenizer import write_tokenizer
 
 SIZES = Sizes()
 
@@ -109,3 +112,14 @@ def test_values_are_dropped_with_the_model(world: tuple[Model, TinyDecoder]) -> 
     with pytest.raises(OnnxgenError):
         g.generate_next_token()
     g.close()
+
+
+def test_only_generators_run_such_models(world: tuple[Model, TinyDecoder], tmp_path: Path) -> None:
+    folder = world[0].spec.folder
+    write_tokenizer(folder)
+    config = RuntimeConfig(threads=1, cache_dir=tmp_path / "cache")
+    for take in (LLM, Embedder):
+        with pytest.raises(
+            CapabilityError, match="inputs that nobody here knows: bias, volume; only a Generator"
+        ):
+            take(folder, config=config)

@@ -49,6 +49,7 @@ class LoadedDecoder:
             rewindable: Whether the cache is kept by position, so that it can be rewound.
         """
         width = self.prepared.embedding_size
+        required = frozenset(port.name for port in self.prepared.ports.required)
         return Capabilities(
             ragged=ragged,
             paged=False,
@@ -59,7 +60,8 @@ class LoadedDecoder:
             inputs=frozenset() if width is None else frozenset({INPUTS_EMBEDS, EMBEDS_ROWS}),
             embedding_size=width,
             adapters="step",
-            extra_inputs=frozenset((*(p.name for p in self.prepared.ports.required), *self.prepared.settled)),
+            extra_inputs=frozenset((*required, *self.prepared.settled)),
+            required_inputs=required,
         )
 
     def slot_cache(self, *, num_slots: int, capacity: int, owner: Plan) -> SlotCache:

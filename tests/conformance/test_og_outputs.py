@@ -107,6 +107,21 @@ def test_every_output_is_theirs(tmp_path: Path, style: Style, rows: int, backend
             pair.compare(name, 0.05)
 
 
+@pytest.mark.parametrize("asked_first", [0, 3])
+@pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
+def test_outputs_of_padded_rows_are_theirs(tmp_path: Path, style: Style, asked_first: int) -> None:
+    path = write_graph_folder(tmp_path / "model", TinyDecoder(Sizes(), 5), style, edit=give_out)
+    pair = Pair(path, tmp_path / "cache", batch_size=2, max_length=20)
+    pair.both("append_tokens", np.array([[5, 6, 7, 8], [9, 10, 0, 0]], np.int32))
+    for step in range(6):
+        if step >= asked_first:
+            mine, other = (np.asarray(g.get_output("present.0.key")) for g in (pair.ours, pair.theirs))
+            assert mine.shape == other.shape
+            np.testing.assert_allclose(mine[0], other[0], atol=2e-4)
+            pair.compare("mask_shape")
+        pair.both("generate_next_token")
+
+
 @pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
 def test_what_a_graph_has_of_its_own_is_given_by_name(tmp_path: Path, style: Style) -> None:
     path = write_graph_folder(tmp_path / "model", TinyDecoder(Sizes(), 5), style, edit=take_scale("volume"))

@@ -10,6 +10,7 @@ that the folder has, beside them, with a cache of its own, and gives what it giv
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -119,8 +120,8 @@ class WholeGraphRun:
             if not self._holds(ids, mask, before):
                 self._states = {s.past: _empty(s, len(ids)) for s in self._graph.ports.states}
                 self._outputs = {}
-                if before:
-                    self._run(ids[:, :before], mask[:, :before], before, only_states=True)
+                for start, end in _runs(mask[:, :before]):
+                    self._run(ids[:, :end], mask[:, :end], end - start, only_states=True)
             self._run(ids, mask, num_new, only_states=False)
         return self._outputs[name].numpy()
 
@@ -150,6 +151,14 @@ class WholeGraphRun:
         self._states = {state.past: found[state.present] for state in ports.states}
         self._outputs = {} if only_states else found
         self._ids, self._mask, self._num_new = ids, mask, num_new
+
+
+def _runs(mask: Int64Array) -> list[tuple[int, int]]:
+    """Runs that compute all of some tokens: one, or with padding the prompt's, which ends with it, and one for each token."""
+    length = mask.shape[1]
+    padded = np.flatnonzero(~mask.all(axis=0))
+    ends = [length] if not padded.size else range(int(padded[-1]) + 1, length + 1)
+    return [run for run in itertools.pairwise([0, *ends]) if run[0] < run[1]]
 
 
 def _empty(port: StatePort, rows: int) -> ort.OrtValue:

@@ -324,3 +324,14 @@ def test_windows_out_of_range_are_refused_by_name(folder, options, message):
 def test_what_is_wrong_with_a_score_is_named_as_it_was_given(folder, options, message):
     with pytest.raises(OptionError, match=f"^{message}"):
         open_llm(folder, fake_backend()).score("text", **options)
+
+
+@pytest.mark.parametrize("temperature", [0, 1.0])
+def test_a_bias_that_forbids_every_token_is_told(folder, temperature):
+    llm = open_llm(folder, fake_backend())
+    nothing = dict.fromkeys(range(VOCAB_SIZE), -math.inf)
+    with pytest.raises(
+        OptionError, match=r"^no token can be chosen after 3 tokens.*logit_bias forbids every"
+    ):
+        llm.generate("abc", logit_bias=nothing, temperature=temperature, max_new_tokens=2)
+    assert len(llm.generate("abc", temperature=temperature, max_new_tokens=2, ignore_eos=True).token_ids) == 2

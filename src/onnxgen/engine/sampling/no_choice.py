@@ -14,7 +14,7 @@ def no_choice(model_row: Row, row: Row, sequence: SampledRow) -> OnnxgenError:
 
     Args:
         model_row: The model's logits of all tokens, float32 ``[tokens]``.
-        row: The same after all changes.
+        row: The same after all changes; only looked at where processors have made them, which change a copy.
         sequence: Whose they are.
     """
     if not np.isfinite(model_row.max()):
@@ -22,14 +22,14 @@ def no_choice(model_row: Row, row: Row, sequence: SampledRow) -> OnnxgenError:
             f"the model returned {_best(model_row)} after {sequence.num_tokens} tokens; "
             "it is numerically broken on this backend"
         )
-    found = f"{_best(row)} after {sequence.num_tokens} tokens"
     if sequence.processors:
         return LogitsProcessorError(
-            f"{found}; a logits processor left no token to choose, or wrote NaN or infinity: "
-            f"{own_text(sequence.processors)}"
+            f"{_best(row)} after {sequence.num_tokens} tokens; a logits processor left no token to choose, or wrote "
+            f"NaN or infinity: {own_text(sequence.processors)}"
         )
     return OptionError(
-        f"{found}, where the model's own logits were fine: logit_bias forbids every token, or a penalty is too large"
+        f"no token can be chosen after {sequence.num_tokens} tokens, though the model's own logits are fine: "
+        "logit_bias forbids every token, or a penalty is too large"
     )
 
 

@@ -197,7 +197,9 @@ class Loop:
             if context_len < job.min_chunk_end:
                 assert end >= min(job.min_chunk_end, len(job.tokens))
             else:
-                assert num_tokens <= min(config.chunk_tokens, job.chunk_limit or config.chunk_tokens)
+                assert num_tokens <= config.chunk_tokens
+                limited = config.solo or (job.logits_from is not None and end > job.logits_from)
+                assert not limited or num_tokens <= (job.chunk_limit or num_tokens)
         exempt = sum(n for job, at, n in parts if at < job.min_chunk_end)
         assert plan.num_tokens - exempt <= config.max_step_tokens
         rows = [part.num_tokens for part in parts if part.wants_all_logits]

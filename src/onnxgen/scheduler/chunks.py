@@ -30,7 +30,10 @@ def next_chunk(job: Job, context_len: int, *, config: SchedulerConfig, left: int
             what is left, since no step would ever have room for it otherwise.
     """
     pending = len(job.tokens) - context_len
-    most = config.chunk_tokens if job.chunk_limit is None else min(config.chunk_tokens, job.chunk_limit)
+    most = config.chunk_tokens
+    # under `solo` where one is cut must not depend on how far one is
+    if job.chunk_limit is not None and (config.solo or _gives_all_logits(job, context_len)):
+        most = min(most, job.chunk_limit)
     if config.solo:
         num_tokens = _to_next_mark(job, context_len, grid=most)
         return Chunk(num_tokens, num_tokens)
@@ -39,6 +42,10 @@ def next_chunk(job: Job, context_len: int, *, config: SchedulerConfig, left: int
     if must <= num_tokens:
         return Chunk(num_tokens, max(must, 1)) if num_tokens > 0 else NOTHING
     return Chunk(must, must) if is_first else NOTHING
+
+
+def _gives_all_logits(job: Job, context_len: int) -> bool:
+    return job.logits_from is not None and context_len >= job.logits_from
 
 
 def _to_next_mark(job: Job, context_len: int, *, grid: int) -> int:

@@ -42,7 +42,8 @@ class Job:
         min_chunk_end: Its first chunk reaches at least this position, whatever the budget of a step.
         allow_cap: ``max_tokens`` may be lowered to what fits.
         adapter: Name of the adapter that computes it, which is the backend's matter; None: none.
-        chunk_limit: No chunk of it is longer, but for ``min_chunk_end``; None: only the configuration counts.
+        chunk_limit: No chunk of it all of whose logits are wanted is longer, nor any chunk where jobs run alone, but for
+            ``min_chunk_end``; None: only the configuration counts.
         logits_from: Position from which on the logits of all known tokens are wanted, so that they are computed though
             others have; whoever owns the job moves it on as they come. None: those of the last one are enough.
         state: Where it is. This and what follows is kept by the scheduler.

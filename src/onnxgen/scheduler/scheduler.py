@@ -155,11 +155,18 @@ class Scheduler:
 
     def _next_chunk(self, plan: StepPlan, job: Job, context_len: int) -> Chunk:
         only_single_tokens = self._config.max_step_tokens - self._left == len(plan.slices)
-        left = self._left if job.logits_from is None else min(self._left, self._left_rows)
+        left = self._left
+        if job.logits_from is not None:
+            unasked = job.logits_from - context_len  # tokens of which nobody wants logits
+            left = min(left, unasked if unasked > 0 else self._left_rows)
         return next_chunk(job, context_len, config=self._config, left=left, is_first=only_single_tokens)
 
     def _lacks_rows(self, job: Job) -> bool:
-        return job.logits_from is not None and self._left_rows <= 0
+        """Whether all that ``job`` has to compute gives logits, and the step has no room for these."""
+        if job.logits_from is None or self._left_rows > 0:
+            return False
+        reused = self._cache.would_reuse(job.tokens, extra=job.extra, reuse_limit=job.logits_from)
+        return reused == job.logits_from
 
     def _reserve(self, plan: StepPlan, job: Job, context_len: int, chunk: Chunk) -> bool:
         """Put ``chunk`` into the step, or the least of it that will do, if there are blocks for it."""

@@ -10,8 +10,15 @@ from onnxgen.scheduler.job import Job
 SIZES = st.integers(1, 40)
 
 
-def job_of(num_tokens, *, prompt=None, mark=0, most=None) -> Job:
-    job = Job(0, [1] * num_tokens, max_tokens=100, min_chunk_end=mark, chunk_limit=most)
+def job_of(num_tokens, *, prompt=None, mark=0, most=None, logits_from=None) -> Job:
+    job = Job(
+        0,
+        [1] * num_tokens,
+        max_tokens=100,
+        min_chunk_end=mark,
+        chunk_limit=most,
+        logits_from=logits_from,
+    )
     job.prompt_tokens = num_tokens if prompt is None else prompt
     return job
 
@@ -54,11 +61,16 @@ def test_solo_cuts_do_not_depend_on_where_one_starts_or_on_how_much_is_known(
 
 
 @given(SIZES, SIZES, SIZES, SIZES, st.booleans(), st.data())
-def test_a_limit_of_the_jobs_own_is_as_good_as_one_of_the_configuration(
+def test_where_logits_are_wanted_a_jobs_own_limit_is_as_good_as_one_of_the_configuration(
     num_tokens, most, chunk_tokens, left, solo, data
 ):
     at = data.draw(st.integers(0, num_tokens - 1))
+    wanted = data.draw(st.none() | st.integers(0, num_tokens))
     config = SchedulerConfig(max_seqs=1, chunk_tokens=chunk_tokens, solo=solo)
-    same = SchedulerConfig(max_seqs=1, chunk_tokens=min(most, chunk_tokens), solo=solo)
-    found = next_chunk(job_of(num_tokens, most=most), at, config=config, left=left, is_first=True)
+    limited = solo or (wanted is not None and at >= wanted)
+    same = SchedulerConfig(
+        max_seqs=1, chunk_tokens=min(most, chunk_tokens) if limited else chunk_tokens, solo=solo
+    )
+    job = job_of(num_tokens, most=most, logits_from=wanted)
+    found = next_chunk(job, at, config=config, left=left, is_first=True)
     assert found == next_chunk(job_of(num_tokens), at, config=same, left=left, is_first=True)

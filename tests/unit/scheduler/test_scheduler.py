@@ -433,6 +433,20 @@ def test_tokens_that_all_give_logits_share_a_budget_of_their_own_and_others_pass
     assert sizes(loop.step()) == [(2, 11, 1), (1, 3, 8)]
 
 
+def test_up_to_where_logits_are_wanted_a_job_is_computed_as_any_other():
+    shape = PoolShape(num_blocks=64, block_size=4)
+    loop = Loop(SchedulerConfig(max_step_tokens=60, chunk_tokens=30), shape, max_logits_rows=8)
+    loop.add(50, 51, logits_from=40, chunk_limit=8)
+    loop.add(9, 10, logits_from=0, chunk_limit=8)
+    assert sizes(loop.step()) == [(0, 0, 30), (1, 0, 8)]
+    assert sizes(loop.step()) == [(1, 8, 1), (0, 30, 10)]
+    loop.add(20, 21, logits_from=0, chunk_limit=8)
+    loop.add(20, 21, logits_from=12, chunk_limit=8)
+    assert sizes(loop.step()) == [(0, 40, 8), (3, 0, 12)], (
+        "the third finds no row left, the fourth needs none yet"
+    )
+
+
 def test_what_must_give_logits_is_computed_though_others_have_it():
     loop = loop_of(wait_for_prefix=True)
     prompt = list(range(100, 130))

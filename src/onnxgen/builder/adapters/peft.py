@@ -50,7 +50,9 @@ _CHANGES_BASE = ("pissa", "olora", "corda", "loftq")
 """Initializations that take the adapter's first value off the base model's weights."""
 
 _QUANTIFIED_GROUP = re.compile(r"\)\s*[*+{]")
-_MAX_PATTERN = 500
+_QUANTIFIER = re.compile(r"(?<!\\)[*+?{]")
+_MAX_ALPHA = 1e6
+_MAX_PATTERN, _MAX_QUANTIFIERS = 500, 4
 
 
 def read_peft_adapter(folder: Path, name: str, *, weights: str = WEIGHTS) -> Adapter:
@@ -169,6 +171,10 @@ def _scale(config: Mapping[str, Any], file: Path, module: str, *, rank: int) -> 
     if said != rank or not 0 < rank <= _MAX_RANK:
         raise CheckpointError(f"{file} says rank {said:g} for {module}, its lora_A has {rank} rows")
     alpha = _number(config, file, module, "lora_alpha", "alpha_pattern")
+    if abs(alpha) > _MAX_ALPHA:
+        raise CheckpointError(
+            f"{file}: lora_alpha is {alpha:g} for {module}, expected at most {_MAX_ALPHA:g}"
+        )
     return alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
 
 
@@ -188,8 +194,12 @@ def _number(config: Mapping[str, Any], file: Path, module: str, key: str, patter
 
 
 def _fits(pattern: str, module: str, file: Path, key: str) -> bool:
-    # a repeated group may take longer than the universe to match
-    if len(pattern) > _MAX_PATTERN or _QUANTIFIED_GROUP.search(pattern):
+    # a repeated group, or many repetitions in a row, may take longer than the universe to match
+    if (
+        len(pattern) > _MAX_PATTERN
+        or _QUANTIFIED_GROUP.search(pattern)
+        or len(_QUANTIFIER.findall(pattern)) > _MAX_QUANTIFIERS
+    ):
         raise CheckpointError(
             f"{file}: {key} has the pattern {pattern!r:.80}, which is too complex to be matched"
         )

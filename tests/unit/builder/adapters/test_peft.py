@@ -112,6 +112,8 @@ def test_tensors_of_other_kinds_are_refused(name, message, tmp_path):
         ({"r": True}, "r is True"),
         ({"lora_alpha": None}, "lora_alpha is None"),
         ({"alpha_pattern": {"(a+)+": 3}}, "too complex"),
+        ({"alpha_pattern": {".*" * 20 + "x": 3}}, "too complex"),
+        ({"lora_alpha": 1e38}, "lora_alpha is 1e\\+38"),
         ({"alpha_pattern": {"(": 3}}, "is no pattern"),
         ({"rank_pattern": [1]}, "must map names"),
     ],

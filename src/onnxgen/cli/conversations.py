@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from onnxgen.errors import OptionError
 
 if TYPE_CHECKING:
-    from onnxgen.facade.llm import LLM, Chunk, GenerationOptions
+    from onnxgen.facade.llm import LLM, Chunk, GenerationOptions, PromptOptions
 
 
 class Conversation(Protocol):
@@ -32,24 +32,39 @@ class Conversation(Protocol):
 
 
 def open_conversation(
-    llm: LLM, *, system: str | None, options: GenerationOptions, raw: bool = False
+    llm: LLM,
+    *,
+    system: str | None,
+    options: GenerationOptions,
+    prompt_options: PromptOptions | None = None,
+    raw: bool = False,
 ) -> Conversation:
     """Begin to talk to a model; ``raw`` leaves its chat template out.
 
     Raises:
-        OptionError: A system message was given, but there is no chat template to put it into.
+        OptionError: A system message was given, or an option of prompts, but there is no chat template for it.
     """
     if raw or not llm.has_chat_template:
+        why = "--raw leaves the chat template out" if raw else f"{llm.spec.folder} has no chat template"
         if system is not None:
-            why = "--raw leaves the chat template out" if raw else f"{llm.spec.folder} has no chat template"
             raise OptionError(f"--system was given, but {why}; put the text into the prompt instead")
+        if prompt_options is not None and prompt_options != type(prompt_options)():
+            raise OptionError(
+                f"options of chat prompts were given, but {why}; leave them out: {prompt_options}"
+            )
         return _Completions(llm, options)
-    return _Chat(llm, system, options)
+    return _Chat(llm, system, options, prompt_options)
 
 
 class _Chat:
-    def __init__(self, llm: LLM, system: str | None, options: GenerationOptions) -> None:
-        self._session = llm.session(system=system)
+    def __init__(
+        self,
+        llm: LLM,
+        system: str | None,
+        options: GenerationOptions,
+        prompt_options: PromptOptions | None,
+    ) -> None:
+        self._session = llm.session(system=system, prompt_options=prompt_options)
         self._options = options
 
     def send(self, text: str) -> Iterator[Chunk]:

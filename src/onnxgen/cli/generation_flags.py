@@ -1,4 +1,4 @@
-"""Generation options from the command line: flags for the common ones, ``--set`` for all others."""
+"""Options of answers and prompts from the command line: flags for the common ones, ``--set`` for all others."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from onnxgen.errors import OptionError
 
 if TYPE_CHECKING:
     from onnxgen.facade.generation_options import GenerationOptions
+    from onnxgen.facade.prompt_options import PromptOptions
 
 
-def generation_options(settings: Sequence[str] | None, **flags: Any) -> GenerationOptions:
-    """The options that flags and settings lead to.
+def answer_options(settings: Sequence[str] | None, **flags: Any) -> tuple[GenerationOptions, PromptOptions]:
+    """How to answer, and how a conversation becomes a prompt, by flags and settings.
 
     Args:
         settings: Of the form ``NAME=VALUE``; a value is JSON where it can be read so, else a text. Names in JSON that
@@ -23,7 +24,7 @@ def generation_options(settings: Sequence[str] | None, **flags: Any) -> Generati
     Raises:
         OptionError: A setting has another form, names an unknown option, or one that has a flag which was given too.
     """
-    from onnxgen.facade.generation_options import GenerationOptions
+    from onnxgen.facade.prompt_options import changed_chat_options
 
     options = {name: value for name, value in flags.items() if value is not None}
     for setting in settings or ():
@@ -38,7 +39,7 @@ def generation_options(settings: Sequence[str] | None, **flags: Any) -> Generati
         raise OptionError(
             f"the command line gives one answer, got n={options['n']}; ask again, or use LLM.generate"
         )
-    return GenerationOptions().with_changes(options)
+    return changed_chat_options(None, None, options)
 
 
 def _value(text: str) -> Any:

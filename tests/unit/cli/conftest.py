@@ -35,7 +35,8 @@ class ScriptedLLM:
     def load_adapter(self, path, name):
         self.adapters[name] = path
 
-    def session(self, *, system=None):
+    def session(self, *, system=None, prompt_options=None):
+        self.prompt_options = prompt_options
         session = ScriptedSession(self, system)
         self.sessions.append(session)
         return session

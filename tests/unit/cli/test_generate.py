@@ -125,3 +125,12 @@ def test_names_in_json_that_are_numbers_are_ids_and_places(onnxgen, llm):
     assert result.exit_code == 0, result.stderr
     assert llm.options[0].logit_bias == {7: -5, " a": 2}
     assert llm.options[0].forced_tokens == {2: 11}
+
+
+def test_options_of_prompts_reach_the_template(onnxgen, llm):
+    onnxgen("generate", "m", "hi", "--set", "fold_system=true", "--set", 'template_variables={"a": 1}')
+    assert llm.prompt_options.fold_system and llm.prompt_options.template_variables == {"a": 1}
+    refused = onnxgen("generate", "m", "hi", "--raw", "--set", "fold_system=true")
+    assert refused.exit_code == 2 and "--raw leaves the chat template out" in refused.stderr
+    refused = onnxgen("generate", "m", "hi", "--set", "fold_sytem=true")
+    assert refused.exit_code == 2 and "fold_system" in refused.stderr

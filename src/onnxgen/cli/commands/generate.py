@@ -12,7 +12,7 @@ import typer
 from onnxgen.cli import loading
 from onnxgen.cli.answers import statistics, stream_answer
 from onnxgen.cli.conversations import open_conversation
-from onnxgen.cli.generation_flags import generation_options
+from onnxgen.cli.generation_flags import answer_options
 from onnxgen.cli.options import (
     AdapterOption,
     Backend,
@@ -76,7 +76,7 @@ def generate(
         ctx, config_file=config, log_level=log_level, verbose=verbose, backend=backend, threads=threads
     )
     text = combined_prompt(prompt, sys.stdin) if prompt == STDIN else prompt
-    options = generation_options(
+    options, prompt_options = answer_options(
         set_,
         max_new_tokens=max_new_tokens,
         min_new_tokens=min_new_tokens,
@@ -89,7 +89,9 @@ def generate(
     )
     with loading.open_llm(model, config=resolved.config, precision=precision) as llm:
         options = loading.under_adapter(llm, options, adapter)
-        conversation = open_conversation(llm, system=system, options=options, raw=raw)
+        conversation = open_conversation(
+            llm, system=system, options=options, prompt_options=prompt_options, raw=raw
+        )
         if json_output:
             completion = last_completion(conversation.send(text))
             sys.stdout.write(json.dumps(as_json(completion)) + "\n")
@@ -144,7 +146,9 @@ def _logprob(token: TokenLogprob) -> dict[str, Any]:
         "bytes": list(token.token_bytes),
         "logprob": _finite(token.logprob),
         "rank": token.rank,
-        "top": [{"token": t.token, "bytes": list(t.token_bytes), "logprob": _finite(t.logprob)} for t in token.top],
+        "top": [
+            {"token": t.token, "bytes": list(t.token_bytes), "logprob": _finite(t.logprob)} for t in token.top
+        ],
     }
 
 

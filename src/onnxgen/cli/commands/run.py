@@ -10,7 +10,7 @@ import typer
 from onnxgen.cli import loading
 from onnxgen.cli.answers import statistics, stream_answer
 from onnxgen.cli.conversations import open_conversation
-from onnxgen.cli.generation_flags import generation_options
+from onnxgen.cli.generation_flags import answer_options
 from onnxgen.cli.options import (
     AdapterOption,
     Backend,
@@ -73,7 +73,7 @@ def run(
     )
     verbose = global_options(ctx).verbose
     question = None if prompt is None else combined_prompt(prompt, sys.stdin)
-    options = generation_options(
+    options, prompt_options = answer_options(
         set_,
         max_new_tokens=max_new_tokens,
         temperature=temperature,
@@ -85,7 +85,7 @@ def run(
     )
     with loading.open_llm(model, config=resolved.config, precision=precision) as llm:
         options = loading.under_adapter(llm, options, adapter)
-        conversation = open_conversation(llm, system=system, options=options)
+        conversation = open_conversation(llm, system=system, options=options, prompt_options=prompt_options)
         if question is not None:
             answer = stream_answer(conversation, question, sys.stdout)
             if answer.completion is None:

@@ -38,10 +38,10 @@ def draw_plainly(orders: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray
         token that could have been drawn (`onnxgen.graph.cpu.compiled.candidate_items`).
     """
     rows = len(orders)
-    parts, blocks = min(rows, _cores()), -(-width // BLOCK)
+    parts, blocks, room = min(rows, _cores()), -(-width // BLOCK), -(-width // _LANES) * _LANES
     tokens, ends = np.empty((2, rows), np.int64)
     work = workspace().addresses(
-        *(parts * size for size in (4 * blocks, 8 * blocks, 8 * width, 8 * width, 8 * width))
+        *(parts * size for size in (4 * blocks, 8 * blocks, 8 * width, 8 * width, 8 * width, 4 * room))
     )
     drawn = np.count_nonzero(orders[:, Order.BY])
     _plain().run(
@@ -86,7 +86,7 @@ def _run_narrowed(
     rows = len(orders)
     parts, blocks, room = min(rows, _cores()), -(-width // BLOCK), -(-width // _LANES) * _LANES
     work = workspace().addresses(
-        *(parts * size for size in (4 * blocks, 8 * blocks, 8 * width, 8 * width, 4 * blocks, 16 * room))
+        *(parts * size for size in (4 * blocks, 8 * blocks, 8 * width, 8 * width, 4 * blocks, 12 * room))
     )
     addresses = (array.ctypes.data for array in (orders, tokens, figures))
     _narrowed().run(
@@ -108,12 +108,12 @@ def _narrowed() -> NodeCalls:
 
 
 def _plain_kernel() -> StepKernel:
-    arguments = "rows width orders tokens ends maxima sums items spare reached"
+    arguments = "rows width orders tokens ends maxima sums items spare reached weighed"
     return step_kernel("drawing:draw", arguments.split())
 
 
 def _narrowed_kernel() -> StepKernel:
-    arguments = "rows width orders tokens figures maxima sums items spare key_maxima values ids weights"
+    arguments = "rows width orders tokens figures maxima sums items spare left_maxima values ids weights"
     return step_kernel("narrowed_drawing:draw_narrowed", arguments.split())
 
 

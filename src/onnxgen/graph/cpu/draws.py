@@ -271,8 +271,12 @@ def _orders(rows: Sequence[np.ndarray], draws: Sequence[Draw]) -> np.ndarray:
 
 
 def _depth(draw: Draw) -> float:
-    """Temperatures below the best at which, a little generously, min-p cuts; infinite if others look at the row before it."""
-    if draw.min_p <= 0 or draw.typical_p < 1 or draw.top_p < 1:
+    """Temperatures below the best at which, a little generously, min-p cuts; infinite if it must be told later.
+
+    Top-p keeps the best token and needs no others but for what they weigh, which is known of a whole row.
+    """
+    whole = draw.top_k == 0 and draw.top_n_sigma == 0
+    if draw.min_p <= 0 or draw.typical_p < 1 or (draw.top_p < 1 and not whole):
         return math.inf
     return 0.01 - math.log(min(draw.min_p, 1.0))
 

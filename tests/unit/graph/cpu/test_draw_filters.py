@@ -114,6 +114,36 @@ def test_each_filter_alone_leaves_what_its_definition_does(name, width):
     assert clear >= 3
 
 
+FIRST_CUTS = [
+    {"typical_p": 0.5},
+    {"typical_p": 0.95},
+    {"typical_p": 0.9, "top_p": 0.9},
+    {"typical_p": 0.9, "min_p": 0.05},
+    {"top_p": 0.6, "min_p": 0.02},
+    {"top_p": 0.98, "min_p": 0.02},
+    {"top_p": 0.9, "min_p": 0.02, "top_n_sigma": 2.5},
+    {"top_p": 0.9, "top_a": 0.3},
+    {"top_a": 0.05},
+    {"mirostat": 2, "mirostat_mu": 7.0},
+]
+
+
+@pytest.mark.parametrize("cut", FIRST_CUTS, ids=str)
+def test_it_makes_no_difference_whether_likely_tokens_hold_all_that_is_left(cut):
+    """From models that know nothing to such that are sure; tokens far below the best weigh much, or nothing."""
+    rng = fresh_rng()
+    clear = 0
+    for height in (0, 5, 7, 9, 9, 20, 20):
+        for width in (4111, 20_000):
+            for _ in range(2):
+                row = normal(rng, width, 1.5)
+                row[rng.integers(width, size=8)] += height + rng.uniform(-1, 1, size=8).astype(np.float32)
+                agreed = agrees(row, placed(Draw(0.8, **cut), rng))
+                assert agreed is not False
+                clear += agreed is True
+    assert clear >= 6
+
+
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_mirostat_leaves_what_its_paper_says(version, width):

@@ -46,7 +46,8 @@ class Order(IntEnum):
         TOP_N_SIGMA: 0 is off.
         TYPICAL_P: 1 is off.
         MIN_P: 0 is off.
-        DEPTH: So many temperatures below the best, roughly, min-p ends; infinite where it is off, or not the first to cut.
+        DEPTH: So many temperatures below the best, roughly, min-p ends; infinite where it is off, or others that come before it look
+            at the tokens that it removes.
         TOP_A: 0 is off.
         XTC_PROBABILITY: 0 is off.
         XTC_THRESHOLD: See there.

@@ -15,6 +15,7 @@ from onnxgen.graph.cpu.compiled.kernel import doubles, float_word, ints64, word
 from onnxgen.graph.cpu.compiled.nucleus import draw_of_nucleus
 from onnxgen.graph.cpu.compiled.philox import DRAW, uniform
 from onnxgen.graph.cpu.compiled.row_blocks import draw_in_order, note_maxima, note_sums, place_of_highest
+from onnxgen.graph.cpu.compiled.vector_math import LANES
 
 _LOWEST, _HIGHEST = np.float32(-np.inf), np.float32(np.inf)
 _ZERO = np.float32(0)
@@ -38,6 +39,7 @@ def draw() -> Callable[[int, int, int, int, int], None]:
         7       sums: float64 [parts, blocks]
         8, 9    items, spare: int64 [parts, width]
         10      reached: float64 [parts, width]
+        11      weighed: float32 [parts, room]; room is the width, up to a multiple of 16
     """
 
     def kernel(row: int, step: int, scratch: int, part: int, parts: int) -> None:
@@ -46,6 +48,7 @@ def draw() -> Callable[[int, int, int, int, int], None]:
         maxima, sums = word(row, 6) + 4 * part * blocks, word(row, 7) + 8 * part * blocks
         items, spare = word(row, 8) + 8 * part * width, word(row, 9) + 8 * part * width
         reached = word(row, 10) + 8 * part * width
+        weighed = word(row, 11) + 4 * part * ((width + LANES - 1) // LANES * LANES)
         tokens, ends = ints64(word(row, 4), rows), ints64(word(row, 5), rows)
         for r in range(part, rows, parts):
             order = word(row, 3) + 8 * ORDER_WORDS * r
@@ -77,7 +80,19 @@ def draw() -> Callable[[int, int, int, int, int], None]:
                     )
                 elif top_p < 1:
                     tokens[r], ends[r] = draw_of_nucleus(
-                        x, width, maxima, highest, by, rest, top_p, number, items, spare, reached, scratch
+                        x,
+                        width,
+                        maxima,
+                        highest,
+                        by,
+                        rest,
+                        top_p,
+                        number,
+                        items,
+                        spare,
+                        reached,
+                        weighed,
+                        scratch,
                     )
                 else:
                     total = note_sums(x, width, highest, by, rest, sums)

@@ -14,15 +14,16 @@ from onnxgen.graph.cpu.compiled.draw_orders import ITEM_PLACES, Narrowing, Order
 from onnxgen.graph.cpu.compiled.function import leaf
 from onnxgen.graph.cpu.compiled.kept_tokens import (
     Kept,
+    logit_of,
     remove_below,
+    take_from,
     take_items,
     take_row,
-    total_and_heaviest,
     weigh,
+    weigh_row,
 )
 from onnxgen.graph.cpu.compiled.kernel import doubles, float_word, floats, ints64, word
 from onnxgen.graph.cpu.compiled.lane_floats import exact
-from onnxgen.graph.cpu.compiled.row_blocks import note_sums
 
 MOST_RANKED = 100
 """Of so many of the best tokens the probabilities tell how fast they fall."""
@@ -33,8 +34,8 @@ _FALLS = tuple(math.log((i + 2) / (i + 1)) for i in range(MOST_RANKED - 1))
 _BY, _BY_REST, _TOP_K = int(Order.BY), int(Order.BY_REST), int(Order.TOP_K)
 _NARROWING, _LEAST = int(Order.NARROWING), int(Order.LEAST)
 _FIRST = int(Narrowing.MIROSTAT)
-_WEIGHTS, _ITEMS, _SPARE, _SUMS = int(Kept.WEIGHTS), int(Kept.ITEMS), int(Kept.SPARE), int(Kept.SUMS)
-_LOWEST = np.float32(-np.inf)
+_WEIGHTS, _ITEMS, _SPARE = int(Kept.WEIGHTS), int(Kept.ITEMS), int(Kept.SPARE)
+_LOWEST, _HIGHEST = np.float32(-np.inf), np.float32(np.inf)
 
 
 @leaf
@@ -43,21 +44,22 @@ def keep_unsurprising(
 ) -> float:
     """Leave in the record what may be drawn of a row; returns the weight of all tokens."""
     by, rest = float_word(order, _BY), float_word(order, _BY_REST)
-    top_k = word(order, _TOP_K)
+    top_k, floor = word(order, _TOP_K), _LOWEST
+    total, _ = weigh_row(x, width, highest, by, rest)
+    least = total * doubles(order + 8 * _LEAST, 1)[0]
     if word(order, _NARROWING) == _FIRST and top_k > 0:
-        total = note_sums(x, width, highest, by, rest, word(kept, _SUMS))
         items, spare = word(kept, _ITEMS), word(kept, _SPARE)
         floor = weightless_from(highest, by)
         found = best_items(x, width, maxima, highest, by, top_k, floor, items, spare, scratch)
         take_items(kept, x, width, found)
-        weigh(kept, _LOWEST, highest, by, rest)
-        return total
-    take_row(kept, x, width)
-    weigh(kept, _LOWEST, highest, by, rest)
-    total, heaviest = total_and_heaviest(kept)
-    if word(order, _NARROWING) != _FIRST:
-        least = total * doubles(order + 8 * _LEAST, 1)[0]
-        remove_below(kept, word(kept, _WEIGHTS), min(np.float32(least), np.float32(heaviest)))
+    elif least > 0:
+        floor = logit_of(min(least, 1.0), highest, by)
+        take_from(kept, x, width, maxima, floor)
+    else:
+        take_row(kept, x, width)
+    weigh(kept, floor, highest, by, rest)
+    if least > 0:
+        remove_below(kept, word(kept, _WEIGHTS), _HIGHEST, np.float32(min(least, 1.0)))
     return total
 
 
@@ -67,8 +69,8 @@ def zipf_exponent(
 ) -> float:
     """The exponent of Zipf's law that a row's best tokens follow; NaN where there are no two."""
     by, items, spare = float_word(order, _BY), word(kept, _ITEMS), word(kept, _SPARE)
-    floor = allowed_from(highest)
-    found = best_items(x, width, maxima, highest, by, MOST_RANKED, floor, items, spare, scratch)
+    floor, most = allowed_from(highest), min(width, MOST_RANKED)
+    found = best_items(x, width, maxima, highest, by, most, floor, items, spare, scratch)
     return _exponent(x, width, by, items, found) if found > 1 else np.nan
 
 

@@ -26,9 +26,7 @@ _FILTERS, _ZIPF = int(Narrowing.FILTERS), int(Narrowing.ZIPF)
 _COUNT, _WEIGHTS, _OWN_VALUES, _OWN_IDS = (
     int(index) for index in (Kept.COUNT, Kept.WEIGHTS, Kept.OWN_VALUES, Kept.OWN_IDS)
 )
-_KEYS, _KEY_MAXIMA, _ITEMS, _SPARE, _SUMS = (
-    int(index) for index in (Kept.KEYS, Kept.MAXIMA, Kept.ITEMS, Kept.SPARE, Kept.SUMS)
-)
+_MAXIMA, _ITEMS, _SPARE, _SUMS = (int(index) for index in (Kept.MAXIMA, Kept.ITEMS, Kept.SPARE, Kept.SUMS))
 _RECORD = 32768
 """Bytes from the start of scratch memory to what is known of the row at hand; all else that works there is before it."""
 
@@ -47,8 +45,8 @@ def draw_narrowed() -> Callable[[int, int, int, int, int], None]:
         6       maxima: float32 [parts, blocks], to work with, as all that follow
         7       sums: float64 [parts, blocks]
         8, 9    items, spare: int64 [parts, width]
-        10      key maxima: float32 [parts, blocks]
-        11      values, weights, keys, ids: of 4 bytes, [parts, 4, room]; room is the width, up to a multiple of 16
+        10      maxima of what is left: float32 [parts, blocks]
+        11      values, weights, ids: of 4 bytes, [parts, 3, room]; room is the width, up to a multiple of 16
         12, 13  ids: int64 [rows, width]; weights: float32 [rows, width]: what may be drawn; address 0: a token is drawn
     """
 
@@ -90,11 +88,11 @@ def _open(kept: int, row: int, part: int) -> None:
     """Tell the record where a part's memory is."""
     width = word(row, 2)
     blocks, room = (width + BLOCK - 1) // BLOCK, (width + LANES - 1) // LANES * LANES
-    record, own = ints64(kept, KEPT_WORDS), word(row, 11) + 16 * part * room
-    record[_SUMS], record[_KEY_MAXIMA] = word(row, 7) + 8 * part * blocks, word(row, 10) + 4 * part * blocks
+    record, own = ints64(kept, KEPT_WORDS), word(row, 11) + 12 * part * room
+    record[_SUMS], record[_MAXIMA] = word(row, 7) + 8 * part * blocks, word(row, 10) + 4 * part * blocks
     record[_ITEMS], record[_SPARE] = word(row, 8) + 8 * part * width, word(row, 9) + 8 * part * width
     record[_OWN_VALUES], record[_WEIGHTS] = own, own + 4 * room
-    record[_KEYS], record[_OWN_IDS] = own + 8 * room, own + 12 * room
+    record[_OWN_IDS] = own + 8 * room
 
 
 @exact

@@ -1,7 +1,8 @@
 """What cuts down the tokens of a row before one is drawn, in this order: top-n-sigma, top-k, typical, top-p, min-p, top-a, XTC.
 
-Each looks at the probabilities of what those before it have left, and leaves at least one token. The first to cut look at logits
-alone, so that only the few tokens that they leave are ever weighed.
+Each looks at the probabilities of what those before it have left, and leaves at least one token. Where the first to cut looks at
+logits alone, only the few tokens that it leaves are ever weighed; where it needs the weight of the row, all are weighed once, and
+the few likely ones are picked out for all filters, if no others can be left.
 
 Sources: top-n-sigma (https://arxiv.org/abs/2411.07641), typical (https://arxiv.org/abs/2202.00666), top-p
 (https://arxiv.org/abs/1904.09751), min-p (https://arxiv.org/abs/2407.01082), XTC
@@ -13,6 +14,8 @@ Sources: top-n-sigma (https://arxiv.org/abs/2411.07641), typical (https://arxiv.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from onnxgen.graph.cpu.compiled.candidate_items import item_of
@@ -20,25 +23,23 @@ from onnxgen.graph.cpu.compiled.descending import best_items, weightless_from
 from onnxgen.graph.cpu.compiled.draw_orders import BLOCK, ORDER_WORDS, Order
 from onnxgen.graph.cpu.compiled.function import leaf
 from onnxgen.graph.cpu.compiled.kept_tokens import (
-    FEW,
     SMALLEST_WEIGHT,
     Kept,
-    num_from,
+    add_up_weights,
+    logit_of,
     remove_below,
     take_from,
     take_items,
     take_row,
-    total_and_heaviest,
     weigh,
+    weigh_row,
+    weight_from,
 )
 from onnxgen.graph.cpu.compiled.kernel import doubles, float_word, floats, word
 from onnxgen.graph.cpu.compiled.lane_floats import (
-    exact,
     if_from,
     load_first,
-    magnitude,
     splat,
-    store,
     sum_of,
 )
 from onnxgen.graph.cpu.compiled.lane_keys import lanes_within, lowest_bit
@@ -48,7 +49,7 @@ from onnxgen.graph.cpu.compiled.vector_math import LANES
 from onnxgen.graph.cpu.compiled.weight_shares import keep_share
 
 _COUNT, _VALUES, _WEIGHTS = int(Kept.COUNT), int(Kept.VALUES), int(Kept.WEIGHTS)
-_KEYS, _MAXIMA, _ITEMS, _SPARE = int(Kept.KEYS), int(Kept.MAXIMA), int(Kept.ITEMS), int(Kept.SPARE)
+_MAXIMA, _ITEMS, _SPARE = int(Kept.MAXIMA), int(Kept.ITEMS), int(Kept.SPARE)
 _BY, _BY_REST, _TOP_K, _TOP_P = int(Order.BY), int(Order.BY_REST), int(Order.TOP_K), int(Order.TOP_P)
 _SEED, _STREAM, _POSITION = int(Order.SEED), int(Order.STREAM), int(Order.POSITION)
 _TOP_N_SIGMA, _TYPICAL_P, _MIN_P = int(Order.TOP_N_SIGMA), int(Order.TYPICAL_P), int(Order.MIN_P)
@@ -57,6 +58,8 @@ _XTC_PROBABILITY, _XTC_THRESHOLD = int(Order.XTC_PROBABILITY), int(Order.XTC_THR
 
 _LOWEST, _HIGHEST = np.float32(-np.inf), np.float32(np.inf)
 _ZERO, _ONE, _FAR = np.float32(0), np.float32(1), np.float32(-1e20)
+_LIKELY = np.float32(8)
+"""Temperatures below the best at which tokens end that are likely, where the model is sure."""
 
 
 @leaf
@@ -68,37 +71,85 @@ def filter_row(order: int, x: int, width: int, maxima: int, highest: float, kept
     sigmas, top_k = options[_TOP_N_SIGMA], word(order, _TOP_K)
     if sigmas > 0:
         floor = max(floor, np.float32(highest - sigmas * _deviation(x, width, highest)))
+    total, center, whole = np.nan, _HIGHEST, np.nan
     if top_k > 0:
         floor = max(floor, weightless_from(highest, by))
         items, spare = word(kept, _ITEMS), word(kept, _SPARE)
         found = best_items(x, width, maxima, highest, by, top_k, floor, items, spare, scratch)
         take_items(kept, x, width, found)
-    elif floor > _LOWEST and FEW * num_from(x, width, maxima, floor) < width:
+    elif sigmas == 0 and (options[_TYPICAL_P] < 1 or options[_TOP_P] < 1):
+        total, center, whole = _take_likely(order, x, width, maxima, highest, floor, kept)
+    elif sigmas == 0 and floor == _LOWEST and options[_TOP_A] > 0:
+        total, _ = weigh_row(x, width, highest, by, rest)
+        floor = logit_of(options[_TOP_A] / total, highest, by)
+        take_from(kept, x, width, maxima, floor)
+        weigh(kept, floor, highest, by, rest)
+    elif floor > _LOWEST:
         take_from(kept, x, width, maxima, floor)
     else:
         take_row(kept, x, width)
-    total, distance = weigh(kept, floor, highest, by, rest)
+    if not total > 0:
+        total, distance = weigh(kept, floor, highest, by, rest)
+        center, whole = np.float32(highest + distance / total), total
+    heaviest = _ONE
     for sharing in range(2):
         share = options[_TYPICAL_P] if sharing == 0 else options[_TOP_P]
         if share < 1:
-            keys, center = word(kept, _VALUES), _ZERO
-            if sharing == 0:
-                # The mean is the logit of a token that is as surprising as is to be expected.
-                keys, center = word(kept, _KEYS), np.float32(highest + distance / total)
-                _note_nearness(kept, center)
-            nearest = note_maxima(keys, word(kept, _COUNT), word(kept, _MAXIMA))
-            keep_share(kept, keys, nearest, center, share, highest, by, rest, scratch)
+            values, peaks = word(kept, _VALUES), maxima
+            if values != x:
+                peaks = word(kept, _MAXIMA)
+                note_maxima(values, word(kept, _COUNT), peaks)
+            near = center if sharing == 0 else _HIGHEST
+            total, heaviest = keep_share(kept, peaks, near, share * total, whole, highest, by, rest, scratch)
+            whole = total
     for filtering in range(2):
         strictness = options[_MIN_P] if filtering == 0 else options[_TOP_A]
         if strictness > 0:
-            total, heaviest = total_and_heaviest(kept)
             least = strictness * heaviest * (1 if filtering == 0 else heaviest / total)
-            remove_below(kept, word(kept, _WEIGHTS), np.float32(min(least, heaviest)))
+            total, heaviest = remove_below(
+                kept, word(kept, _WEIGHTS), _HIGHEST, np.float32(min(least, heaviest))
+            )
     if options[_XTC_PROBABILITY] > 0:
         number = uniform(word(order, _SEED), word(order, _STREAM), word(order, _POSITION), XTC)
         if number < options[_XTC_PROBABILITY]:
-            total, heaviest = total_and_heaviest(kept)
             _exclude_top_choices(kept, options[_XTC_THRESHOLD] * total)
+            add_up_weights(kept)
+
+
+@leaf
+def _take_likely(
+    order: int, x: int, width: int, maxima: int, highest: float, floor: float, kept: int
+) -> tuple[float, float, float]:
+    """Take and weigh the few best tokens, if they hold all that is left after typical, top-p and what follows; else the row.
+
+    Args:
+        order: See `onnxgen.graph.cpu.compiled.draw_orders`.
+        x: Address of the logits.
+        width: How many there are.
+        maxima: Address of each block's maximum.
+        highest: The largest of them.
+        floor: No token whose logit is less is left by min-p, which follows; or ``-inf``.
+        kept: The record.
+
+    Returns:
+        The weight of the row; the logit of a token in it that is as surprising as is to be expected; and the weight of what is
+        taken.
+    """
+    by, rest = float_word(order, _BY), float_word(order, _BY_REST)
+    options = doubles(order, ORDER_WORDS)
+    typical_p, limited = options[_TYPICAL_P], floor > _LOWEST
+    low = floor if limited else np.float32(highest - _LIKELY / by)
+    if take_from(kept, x, width, maxima, low):
+        total, distance = weigh_row(x, width, highest, by, rest)
+        center: Any = np.float32(highest + distance / total)
+        whole, _ = weigh(kept, low, highest, by, rest)
+        near, share = (center, typical_p) if typical_p < 1 else (_HIGHEST, options[_TOP_P])
+        if limited or weight_from(kept, near, low) > share * total:
+            return total, center, whole
+        take_row(kept, x, width)
+    total, distance = weigh(kept, _LOWEST, highest, by, rest)
+    center = np.float32(highest + distance / total)
+    return total, center, total
 
 
 @leaf
@@ -121,14 +172,6 @@ def _deviation(x: int, width: int, highest: float) -> float:
             a += if_from(value, _FAR, (value - mean) * (value - mean))
         squares += np.float64(sum_of(a))
     return np.sqrt(squares / count)
-
-
-@exact
-def _note_nearness(kept: int, center: float) -> None:
-    """Write keys that are larger the nearer a token's logit is to ``center``."""
-    count, x, keys = word(kept, _COUNT), word(kept, _VALUES), word(kept, _KEYS)
-    for i in range(0, count, LANES):
-        store(keys + 4 * i, splat(_ZERO) - magnitude(load_first(x + 4 * i, count - i, _LOWEST) - center))
 
 
 @leaf

@@ -15,6 +15,8 @@ Few tokens are collected and sorted.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from onnxgen.graph.cpu.compiled.candidate_items import (
@@ -28,27 +30,27 @@ from onnxgen.graph.cpu.compiled.draw_orders import BLOCK, ITEM_PLACES
 from onnxgen.graph.cpu.compiled.function import leaf
 from onnxgen.graph.cpu.compiled.kernel import doubles, floats, ints64
 from onnxgen.graph.cpu.compiled.lane_floats import (
-    if_from,
     largest_of,
     load,
-    load_first,
     splat,
     store,
     sum_of,
 )
+from onnxgen.graph.cpu.compiled.lane_sums import load_most, plus_from
 from onnxgen.graph.cpu.compiled.token_weights import weights
 from onnxgen.graph.cpu.compiled.vector_math import LANES
 
 _DEPTHS = (1.0, 2.0, 3.5, 5.5, 8.0, 11.0, 16.0, 90.0)
 """The first edges, in temperatures below the best; below the last of them nothing has weight."""
 _EDGES = len(_DEPTHS)
+_HALF = _EDGES // 2
 _FEW = 1024
 """So many tokens are rather sorted than cut again."""
 _MOST_CUTS = 6
 """Equal logits cannot be cut apart."""
 
 _LOWEST, _HIGHEST, _ZERO = np.float32(-np.inf), np.float32(np.inf), np.float32(0)
-_FIRST_EDGES, _FIRST_MASSES, _NEXT_EDGES, _NEXT_MASSES, _OF_BLOCK = 4096, 4160, 4224, 4288, 8192
+_FIRST_EDGES, _FIRST_MASSES, _NEXT_EDGES, _NEXT_MASSES = 4096, 4160, 4224, 4288
 """Bytes from the start of scratch memory; what sorts is before them."""
 
 
@@ -65,6 +67,7 @@ def draw_of_nucleus(
     items: int,
     spare: int,
     reached: int,
+    weighed: int,
     scratch: int,
 ) -> tuple[int, int]:
     """The token at which the running sum of the candidates' weights passes ``number`` times the whole; and the item of the last candidate.
@@ -81,16 +84,36 @@ def draw_of_nucleus(
         items: Address of int64 ``[width]`` to work in, as are those that follow.
         spare: Likewise.
         reached: Of float64 ``[width]``.
+        weighed: Of float32 ``[width]``, up to a multiple of 16.
         scratch: Of a few KB.
     """
-    edges = floats(scratch + _FIRST_EDGES, _EDGES)
+    edges, held = floats(scratch + _FIRST_EDGES, _EDGES), doubles(scratch + _FIRST_MASSES, _EDGES)
+    whole = _weigh_all(x, width, highest, by, rest, weighed)
+    goal = top_p * whole
     for edge in range(_EDGES):
-        edges[edge] = highest - np.float32(_DEPTHS[edge]) / by
-    _weigh(x, width, maxima, highest, by, rest, scratch + _FIRST_EDGES, scratch + _FIRST_MASSES, scratch)
-    goal = top_p * doubles(scratch + _FIRST_MASSES, _EDGES)[_EDGES - 1]
+        edges[edge], held[edge] = highest - np.float32(_DEPTHS[edge]) / by, whole
+    _weigh_from(x, width, maxima, weighed, scratch + _FIRST_EDGES, scratch + _FIRST_MASSES)
+    if held[_HALF - 1] < goal:
+        _weigh_from(
+            x, width, maxima, weighed, scratch + _FIRST_EDGES + 4 * _HALF, scratch + _FIRST_MASSES + 8 * _HALF
+        )
     last, kept, token = 0, 0.0, 0
     for drawing in range(2):
-        at = _find(x, width, maxima, highest, by, rest, goal, drawing > 0, items, spare, reached, scratch)
+        at = _find(
+            x,
+            width,
+            maxima,
+            highest,
+            by,
+            rest,
+            goal,
+            drawing > 0,
+            items,
+            spare,
+            reached,
+            weighed,
+            scratch,
+        )
         item = ints64(items, width)[at]
         if drawing == 0:
             last, kept = item, doubles(reached, width)[at]
@@ -114,15 +137,15 @@ def _find(
     items: int,
     spare: int,
     reached: int,
+    weighed: int,
     scratch: int,
 ) -> int:
     """Collect the items around the one at which the running sum gets to ``goal``, or beyond; returns its index among them."""
     edges, masses = scratch + _FIRST_EDGES, scratch + _FIRST_MASSES
     high, above, cuts = _HIGHEST, 0.0, 0
+    held = doubles(masses, _EDGES)
+    piece = _piece(held, goal, beyond)
     while True:
-        held = doubles(masses, _EDGES)
-        piece = first_beyond(held, _EDGES, goal) if beyond else first_from(held, _EDGES, goal)
-        piece = min(piece, first_from(held, _EDGES, held[_EDGES - 1]))
         if piece > 0:
             high, above = floats(edges, _EDGES)[piece - 1], held[piece - 1]
         low, below = floats(edges, _EDGES)[piece], held[piece]
@@ -131,10 +154,21 @@ def _find(
             break
         cuts += 1
         edges, masses = scratch + _NEXT_EDGES, scratch + _NEXT_MASSES
+        held = doubles(masses, _EDGES)
         step = (min(high, highest) - low) / np.float32(_EDGES)
         for edge in range(_EDGES):
             floats(edges, _EDGES)[edge] = low + np.float32(_EDGES - 1 - edge) * step
-        _weigh(x, width, maxima, highest, by, rest, edges, masses, scratch)
+            held[edge] = below
+        # Half of the edges tell enough if the goal is among them, where it seems to be.
+        half = 0 if 2 * goal <= above + below else _HALF
+        for edge in range(half):
+            held[edge] = above
+        for _ in range(2):
+            _weigh_from(x, width, maxima, weighed, edges + 4 * half, masses + 8 * half)
+            piece = _piece(held, goal, beyond)
+            if (piece < _HALF) == (half == 0) and piece != _HALF:
+                break
+            half = _HALF - half
     found, sums = collect(x, width, maxima, low, high, items), doubles(reached, width)
     sort(items, found, spare, scratch)
     add_up(x, width, highest, by, rest, items, 0, found, sums, scratch, above)
@@ -143,44 +177,46 @@ def _find(
 
 
 @leaf
-def _weigh(
-    x: int,
-    width: int,
-    maxima: int,
-    highest: float,
-    by: float,
-    rest: float,
-    edges: int,
-    masses: int,
-    scratch: int,
-) -> None:
-    """The weight of all logits from each edge on; edges descend."""
-    limits, sums = floats(edges, _EDGES), doubles(masses, _EDGES)
-    for edge in range(_EDGES):
+def _piece(held: Any, goal: float, beyond: bool) -> int:
+    """The first edge from which on the weight gets to the goal, or beyond; or to all that there is."""
+    piece = first_beyond(held, _EDGES, goal) if beyond else first_from(held, _EDGES, goal)
+    return min(piece, first_from(held, _EDGES, held[_EDGES - 1]))
+
+
+@leaf
+def _weigh_all(x: int, width: int, highest: float, by: float, rest: float, weighed: int) -> float:
+    """Write the weights of all logits; returns their sum."""
+    whole = 0.0
+    for first in range(0, width, BLOCK):
+        end, a = min(width, first + BLOCK), splat(_ZERO)
+        for i in range(first, end, LANES):
+            weight = weights(load_most(x + 4 * i, end - i, _LOWEST), highest, by, rest)
+            store(weighed + 4 * i, weight)
+            a += weight
+        whole += np.float64(sum_of(a))
+    return whole
+
+
+@leaf
+def _weigh_from(x: int, width: int, maxima: int, weighed: int, edges: int, masses: int) -> None:
+    """The weight of all logits from each of four edges on; edges descend."""
+    limits, sums = floats(edges, _HALF), doubles(masses, _HALF)
+    for edge in range(_HALF):
         sums[edge] = 0.0
-    blocks, own = (width + BLOCK - 1) // BLOCK, scratch + _OF_BLOCK
+    blocks = (width + BLOCK - 1) // BLOCK
     for block in range(blocks):
-        best = floats(maxima, blocks)[block]
-        if best < limits[_EDGES - 1]:
+        if floats(maxima, blocks)[block] < limits[_HALF - 1]:
             continue
-        first = x + 4 * block * BLOCK
-        count = min(BLOCK, width - block * BLOCK)
-        for i in range(0, count, LANES):
-            value = load_first(first + 4 * i, count - i, _LOWEST)
-            store(own + 8 * i, value)
-            store(own + 8 * i + 64, weights(value, highest, by, rest))
+        end = min(width, (block + 1) * BLOCK)
         # Four at once, each addition of which waits for the one before.
-        for edge in range(0, _EDGES, 4):
-            if best < limits[edge + 3]:
-                continue
-            a, b, c, d = splat(_ZERO), splat(_ZERO), splat(_ZERO), splat(_ZERO)
-            for i in range(0, count, LANES):
-                value, weight = load(own + 8 * i), load(own + 8 * i + 64)
-                a += if_from(value, limits[edge], weight)
-                b += if_from(value, limits[edge + 1], weight)
-                c += if_from(value, limits[edge + 2], weight)
-                d += if_from(value, limits[edge + 3], weight)
-            sums[edge] += np.float64(sum_of(a))
-            sums[edge + 1] += np.float64(sum_of(b))
-            sums[edge + 2] += np.float64(sum_of(c))
-            sums[edge + 3] += np.float64(sum_of(d))
+        a, b, c, d = splat(_ZERO), splat(_ZERO), splat(_ZERO), splat(_ZERO)
+        for i in range(block * BLOCK, end, LANES):
+            value, weight = load_most(x + 4 * i, end - i, _LOWEST), load(weighed + 4 * i)
+            a = plus_from(a, value, limits[0], weight)
+            b = plus_from(b, value, limits[1], weight)
+            c = plus_from(c, value, limits[2], weight)
+            d = plus_from(d, value, limits[3], weight)
+        sums[0] += np.float64(sum_of(a))
+        sums[1] += np.float64(sum_of(b))
+        sums[2] += np.float64(sum_of(c))
+        sums[3] += np.float64(sum_of(d))

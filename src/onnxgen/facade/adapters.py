@@ -52,7 +52,7 @@ class Adapters:
             name: What it is called from now on.
 
         Raises:
-            OptionError: The name is empty or no text.
+            OptionError: The path is none, or the name is empty or no text.
             StateError: The name is taken.
             ModelNotFoundError: Nothing is there.
             ModelFileError: The files are broken, or do not fit the model.
@@ -133,7 +133,7 @@ def load_adapter(path: str | os.PathLike[str], name: str) -> Adapter:
     """Read an adapter, for `LoadedAdapters.load` of a backend or `EngineClient.load_adapter`.
 
     Raises:
-        OptionError: The name is empty or no text.
+        OptionError: The path is none, or the name is empty or no text.
         ModelNotFoundError: Nothing is there.
         ModelFileError: The files are broken.
         CapabilityError: The adapter changes the model in a way that cannot be applied.
@@ -143,7 +143,11 @@ def load_adapter(path: str | os.PathLike[str], name: str) -> Adapter:
     given = cast("object", name)  # it comes from programs of any kind
     if not isinstance(given, str) or not given.strip():
         raise OptionError(f"an adapter needs a name, got {given!r}")
-    return read_adapter(Path(path), name)
+    try:
+        place = Path(path)
+    except TypeError as cause:
+        raise OptionError(f"an adapter is loaded from a path, got {path!r:.60}") from cause
+    return read_adapter(place, name)
 
 
 def _unload_unused(loaded: LoadedAdapters[Any], names: Sequence[str] | dict[str, Path]) -> None:

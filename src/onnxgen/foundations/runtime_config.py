@@ -47,3 +47,7 @@ class RuntimeConfig:
     kv_cache_dtype: str = "auto"
     offline: bool = False
     log_level: str = "WARNING"
+
+    def __post_init__(self) -> None:
+        """Take a folder as a text, too."""
+        object.__setattr__(self, "cache_dir", Path(self.cache_dir))

@@ -166,3 +166,9 @@ def test_what_was_loaded_goes_with_its_container_and_the_generators_that_use_it(
     with adapters:
         pass
     assert model.backend.adapters.names == ()
+
+
+def test_an_adapter_is_loaded_from_a_path(tmp_path):
+    model = open_model(write_model_folder(tmp_path / "m"), fake_backend())
+    with pytest.raises(OptionError, match="loaded from a path, got 5"):
+        Adapters(model).load(5, "z")

@@ -264,3 +264,7 @@ def test_variables_of_kernels_are_no_settings():
     assert resolved.config == RuntimeConfig(threads=3)
     with pytest.raises(ConfigError, match="did you mean 'ONNXGEN_KERNEL_CACHE'"):
         load_runtime_config(environ={"ONNXGEN_KERNEL_CACHES": "/somewhere"})
+
+
+def test_a_folder_may_be_given_as_a_text():
+    assert RuntimeConfig(cache_dir="somewhere/else").cache_dir == Path("somewhere/else")

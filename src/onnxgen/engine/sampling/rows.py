@@ -114,7 +114,7 @@ class RowSampler:
         finally:
             for work in works:
                 work.take_back()
-        if works and all(work.is_plain for work in works):
+        if works and not keep and all(work.is_plain for work in works):
             self._steady.remember(rows, num_tokens)
         chosen = [
             no_choice(own[:num_tokens], work.row[:num_tokens], work.sequence)

@@ -60,6 +60,7 @@ class SteadyRows:
             rows: The sequences that `tokens` was asked for last.
             num_tokens: Ids from here on are never chosen.
         """
+        assert len(rows) == len(self._states) and rows[0].row_state is self._states[0]
         if self._came_again and self._draws is None and not any(row.options.mirostat for row in rows):
             draws = RepeatedDraws([draw_of(row) for row in rows], num_tokens)
             self._draws = draws if draws.is_possible else None

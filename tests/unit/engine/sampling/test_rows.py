@@ -420,3 +420,20 @@ def test_sequences_that_come_again_may_have_wider_rows():
     row = SampledSequence(SamplingOptions(seed=0), [1])
     for width in (5, 5, 5, 9, 9, 9, 4):
         assert sampler.choose(np.arange(width, dtype=np.float32)[None], [row]) == [width - 1]
+
+
+def test_sequences_in_turns_keep_their_own_options_whatever_is_kept_of_them():
+    rng = fresh_rng()
+    sampler = RowSampler(eos_ids=[])
+    sequences = [
+        SampledSequence(SamplingOptions(temperature=1.0, seed=1, repetition_penalty=1.5), [1, 2], 2),
+        SampledSequence(SamplingOptions(temperature=1.5, seed=2), [3], 1),
+        SampledSequence(SamplingOptions(seed=3), [4], 1),
+    ]
+    for _ in range(200):
+        row = sequences[rng.integers(3)]
+        logits = rng.normal(0, 1, (1, 50)).astype(np.float32)
+        keep = [0] if rng.random() < 0.5 else []
+        [token] = sampler.choose_and_keep(logits, [row], keep=keep)[0]
+        assert [token] == RowSampler(eos_ids=[]).choose(logits, [row])
+        row.tokens.append(token)

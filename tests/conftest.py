@@ -12,8 +12,9 @@ import pytest
 
 def pytest_configure(config: pytest.Config) -> None:
     # machine code is found by what it was compiled from: runs and their workers may share it
-    if config.cache is not None:
-        os.environ.setdefault("ONNXGEN_KERNEL_CACHE", str(config.cache.mkdir("kernels")))
+    cache: pytest.Cache | None = getattr(config, "cache", None)
+    if cache is not None:
+        os.environ.setdefault("ONNXGEN_KERNEL_CACHE", str(cache.mkdir("kernels")))
     # started in the background of a shell without job control, a process ignores interrupts, and so would
     # all that the tests start and interrupt
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

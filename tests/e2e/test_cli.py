@@ -69,7 +69,7 @@ def generated(onnxgen, model, *more):
 
 def test_json_is_all_there_is_on_standard_output(onnxgen, model):
     answer = generated(onnxgen, model, "--temperature", 0)
-    assert list(answer) == ["text", "token_ids", "finish_reason", "usage", "timings"]
+    assert list(answer) == ["text", "token_ids", "finish_reason", "stop", "usage", "timings"]
     assert list(answer["usage"]) == ["prompt_tokens", "completion_tokens"]
     assert list(answer["timings"]) == ["load_s", "ttft_s", "prefill_tok_s", "decode_tok_s"]
     assert answer["usage"]["completion_tokens"] == len(answer["token_ids"]) > 0

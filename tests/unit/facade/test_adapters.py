@@ -42,7 +42,7 @@ def logits(g, prompt=PROMPT):
 
 
 def test_a_generator_runs_under_its_adapter(model, adapters):
-    plain, under_a = generator(model), generator(model)
+    plain, under_a = (generator(model, min_length=20) for _ in range(2))
     under_a.set_active_adapter(adapters, "a")
     np.testing.assert_array_equal(logits(plain), model.backend.logits_after(PROMPT))
     np.testing.assert_array_equal(logits(under_a), model.backend.logits_after(PROMPT, adapter="a"))

@@ -46,6 +46,8 @@ def open_embeddings(graph: ir.Graph, *, input_ids: str, made_before: str | None 
     if width is None:
         return None
     value = _scaled(lookups[0].outputs[0], constants)
+    if value.is_graph_output():  # what is looked up are logits
+        return None
     dtype = _dtype(lookups[0]) if value is lookups[0].outputs[0] else _cast_dtype(value) or _dtype(lookups[0])
     _scatter(graph, value, width, dtype)
     return width

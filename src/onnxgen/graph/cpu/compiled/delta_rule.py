@@ -21,7 +21,15 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from onnxgen.graph.cpu.compiled.function import address, compiled, given, inline, leaf, written
+from onnxgen.graph.cpu.compiled.function import (
+    address,
+    compiled,
+    given,
+    inline,
+    leaf,
+    lives_until_here,
+    written,
+)
 from onnxgen.graph.cpu.compiled.kernel import floats
 from onnxgen.graph.cpu.compiled.lane_floats import exp, fma, load, load_first, splat, store, store_first
 from onnxgen.graph.cpu.compiled.primitives import claim
@@ -126,6 +134,7 @@ def recurrence() -> Callable[..., None]:
                     _copy_rows(source, source_row, address(states) + _BYTES * at, row_bytes, dim, columns)
             if source != after:
                 _copy_rows(source, source_row, after, row_bytes, dim, columns)
+        lives_until_here(memory)
 
     floating = np.dtype(np.float32)
     return compiled(

@@ -26,7 +26,7 @@ from onnxgen.graph.cpu.compiled.flash_cache import NOWHERE, hide_missing, key_ad
 from onnxgen.graph.cpu.compiled.flash_products import add_values, scores_of_few, scores_of_many
 from onnxgen.graph.cpu.compiled.flash_records import FEW_ROWS, KEY_BLOCK, SEQUENCE, SETTINGS
 from onnxgen.graph.cpu.compiled.flash_softmax import absorb, scale_row
-from onnxgen.graph.cpu.compiled.function import address, compiled, inline, leaf, written
+from onnxgen.graph.cpu.compiled.function import address, compiled, inline, leaf, lives_until_here, written
 from onnxgen.graph.cpu.compiled.kernel import floats
 from onnxgen.graph.cpu.compiled.primitives import claim
 from onnxgen.graph.cpu.compiled.vector_math import LANES
@@ -201,6 +201,7 @@ def attention() -> Callable[..., None]:
                     partial[part, r, value_width + 1] = sums[r]
                 else:
                     _give_output(sequence, same, first_row + r, head, weighted, sums[r])
+        lives_until_here(memory)
 
     return compiled(
         attend,

@@ -35,6 +35,16 @@ def address(array: Any) -> int:
     return np.intp(array.ctypes.data)  # pyright: ignore[reportReturnType]
 
 
+@inline
+def lives_until_here(memory: Any) -> None:
+    """Keep an array that only its address was taken of: else it is freed right after that, while others work there.
+
+    Args:
+        memory: float32, at least one element; its first is written.
+    """
+    memory[0] = np.float32(0)
+
+
 def given(dtype: Any, rank: int) -> Any:
     """A C-contiguous array that is only read."""
     return numba.types.Array(numba.from_dtype(np.dtype(dtype)), rank, "C", readonly=True)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from onnxgen.graph.cpu.compiled.function import address, compiled, inline, leaf, written
+from onnxgen.graph.cpu.compiled.function import address, compiled, inline, leaf, lives_until_here, written
 from onnxgen.graph.cpu.compiled.kernel import floats, ints64
 from onnxgen.graph.cpu.compiled.lane_floats import fma, load, splat, store, sum_of
 from onnxgen.graph.cpu.compiled.narrowing import narrow_row
@@ -68,6 +68,7 @@ def move_heads() -> Callable[..., None]:
             first = part % parts_each * tokens_each
             for token in range(first, min(first + tokens_each, tensor.batch * tensor.seq)):
                 _move_token(tensor, token, row, spare, cos, sin)
+        lives_until_here(memory)
 
     return compiled(move, [written(HEADS, 1), types.intp, types.intp, types.intp, written(np.int64, 1)])
 

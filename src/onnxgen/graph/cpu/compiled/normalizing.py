@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from onnxgen.graph.cpu.compiled.function import address, compiled, given, inline, written
+from onnxgen.graph.cpu.compiled.function import address, compiled, given, inline, lives_until_here, written
 from onnxgen.graph.cpu.compiled.lane_floats import fma, load, load_first, splat, store, store_first, sum_of
 from onnxgen.graph.cpu.compiled.narrowing import narrow_row
 from onnxgen.graph.cpu.compiled.primitives import claim
@@ -100,6 +100,7 @@ def normalize(element: np.dtype) -> Callable[..., None]:
                 else:
                     _scale(values, width, mean, inverse, weights, offsets, row)
                 narrow_row(kind, row, width, 0, target)
+        lives_until_here(memory)
 
     floating = np.dtype(np.float32)
     rows = given(element, 2)

@@ -32,3 +32,13 @@ def masked(rng, width, scale):
 
 
 SHAPES = [normal, rounded, peaked, masked]
+
+
+def good_and_broken(rng, width, broken):
+    """A row as random as can be, and one that no token can be chosen of: for a NaN or infinity in it, or None for no logits."""
+    good, bad = normal(rng, width, 1), normal(rng, width, 1)
+    if broken is None:
+        bad[:] = -np.inf
+    else:
+        bad[rng.integers(width)] = broken
+    return good, bad

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -103,6 +104,22 @@ class LoadedAdapters(Generic[Bound]):
             entry = self._find(name)
             entry.users += 1
             return entry.digest
+
+    @contextlib.contextmanager
+    def held(self, name: str | None) -> Generator[None]:
+        """Use an adapter inside the block; None uses none.
+
+        Raises:
+            OptionError: There is no such adapter.
+        """
+        if name is None:
+            yield
+            return
+        self.acquire(name)
+        try:
+            yield
+        finally:
+            self.release(name)
 
     def release(self, name: str) -> None:
         """No longer use what was acquired; once the backend is closed there is nothing to do."""

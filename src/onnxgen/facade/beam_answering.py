@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from onnxgen.backends.base import Backend
 from onnxgen.engine.beams.answers import BeamAnswer, BeamModel, beam_answers
 from onnxgen.engine.beams.options import BeamOptions
 from onnxgen.engine.events import EngineEvent
@@ -57,7 +55,7 @@ def answer_with_beams(
     waiting, began = iter(answers), clock()
     for _, alike in itertools.groupby(questions, key=lambda question: question.request.sampling):
         together = list(alike)
-        with _held(model.backend, together[0].request.adapter):
+        with model.backend.adapters.held(together[0].request.adapter):
             found = _search(model, together, beams, elapsed_s=lambda: clock() - began)
         for best in found:
             its_answers = list(itertools.islice(waiting, beams.num_return_sequences))
@@ -81,19 +79,6 @@ def _search(
         adapter=request.adapter,
         cancelled=lambda: limit is not None and elapsed_s() >= limit,
     )
-
-
-@contextlib.contextmanager
-def _held(backend: Backend, adapter: str | None) -> Generator[None]:
-    """Keep an adapter loaded."""
-    if adapter is None:
-        yield
-        return
-    backend.adapters.acquire(adapter)
-    try:
-        yield
-    finally:
-        backend.adapters.release(adapter)
 
 
 def _told(found: BeamAnswer, answer: Answer) -> Chunk:

@@ -9,11 +9,10 @@ from functools import cache
 
 import numpy as np
 
-from onnxgen.foundations.cpuinfo import default_threads
 from onnxgen.graph.cpu.compiled.draw_orders import BLOCK, Narrowing, Order
 from onnxgen.graph.cpu.compiled.header import Header
 from onnxgen.graph.cpu.step.kernel import StepKernel, step_kernel
-from onnxgen.graph.cpu.step.node_calls import NodeCalls, workspace
+from onnxgen.graph.cpu.step.node_calls import NodeCalls, cores, workspace
 
 _ROWS = int(Header.TOKENS)
 _COMPARED_PER_S = 16e9
@@ -38,7 +37,7 @@ def draw_plainly(orders: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray
         token that could have been drawn (`onnxgen.graph.cpu.compiled.candidate_items`).
     """
     rows = len(orders)
-    parts, blocks, room = min(rows, _cores()), -(-width // BLOCK), -(-width // _LANES) * _LANES
+    parts, blocks, room = min(rows, cores()), -(-width // BLOCK), -(-width // _LANES) * _LANES
     tokens, ends = np.empty((2, rows), np.int64)
     work = workspace().addresses(
         *(parts * size for size in (4 * blocks, 8 * blocks, 8 * width, 8 * width, 8 * width, 4 * room))
@@ -84,7 +83,7 @@ def _run_narrowed(
     orders: np.ndarray, width: int, tokens: np.ndarray, figures: np.ndarray, ids: int = 0, weights: int = 0
 ) -> None:
     rows = len(orders)
-    parts, blocks, room = min(rows, _cores()), -(-width // BLOCK), -(-width // _LANES) * _LANES
+    parts, blocks, room = min(rows, cores()), -(-width // BLOCK), -(-width // _LANES) * _LANES
     work = workspace().addresses(
         *(parts * size for size in (4 * blocks, 8 * blocks, 8 * width, 8 * width, 4 * blocks, 12 * room))
     )
@@ -115,8 +114,3 @@ def _plain_kernel() -> StepKernel:
 def _narrowed_kernel() -> StepKernel:
     arguments = "rows width orders tokens figures maxima sums items spare left_maxima values ids weights"
     return step_kernel("narrowed_drawing:draw_narrowed", arguments.split())
-
-
-@cache
-def _cores() -> int:
-    return default_threads()

@@ -9,11 +9,10 @@ from functools import cache
 
 import numpy as np
 
-from onnxgen.foundations.cpuinfo import default_threads
 from onnxgen.graph.cpu.compiled.draw_orders import BLOCK
 from onnxgen.graph.cpu.compiled.header import Header
 from onnxgen.graph.cpu.step.kernel import StepKernel, step_kernel
-from onnxgen.graph.cpu.step.node_calls import NodeCalls, workspace
+from onnxgen.graph.cpu.step.node_calls import NodeCalls, cores, workspace
 
 _ROWS = int(Header.TOKENS)
 _WEIGHED_PER_S = 2e9
@@ -63,7 +62,7 @@ def row_logprobs(
     highest, totals = np.empty(count), np.empty(count)
     better, found = np.empty(count, np.int64), np.empty(count, np.int64)
     ids, logits = np.empty((count, most), np.int64), np.empty((count, most), np.float32)
-    parts = min(count, _cores())
+    parts = min(count, cores())
     work = workspace().addresses(
         *(parts * -(-width // BLOCK) * size for size in (4, 8)), *(parts * width * 8 for _ in range(2))
     )
@@ -115,8 +114,3 @@ def logprobs_kernel() -> StepKernel:
         "rows width addresses tokens tops most highest totals better found ids logits maxima sums items spare"
     )
     return step_kernel("log_probabilities:log_probabilities", arguments.split())
-
-
-@cache
-def _cores() -> int:
-    return default_threads()

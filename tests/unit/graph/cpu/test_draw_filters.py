@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kernel_runs import fresh_rng
-from logit_rows import LOWEST, SHAPES, masked, normal, peaked
+from logit_rows import LOWEST, SHAPES, good_and_broken, masked, normal, peaked
 from narrowed_tokens import CERTAIN, excludes, narrowed, surprise
 from onnxgen.graph.cpu.draws import Draw, distribution, draw_tokens, draw_with_surprises
 
@@ -266,12 +266,7 @@ def test_logits_stay_as_they_are():
 @pytest.mark.parametrize("width", [1, 17, 1000])
 @pytest.mark.parametrize("broken", [np.nan, np.inf, None])
 def test_a_broken_row_has_no_token_and_its_neighbours_have_theirs(draw, width, broken):
-    rng = fresh_rng()
-    good, bad = normal(rng, width, 1), normal(rng, width, 1)
-    if broken is None:
-        bad[:] = -np.inf
-    else:
-        bad[rng.integers(width)] = broken
+    good, bad = good_and_broken(fresh_rng(), width, broken)
     tokens, surprises = draw_with_surprises([good, bad, good], [draw] * 3)
     assert tokens[1] == -1
     assert surprises[1] is None

@@ -9,7 +9,7 @@ import pytest
 
 from drawn_tokens import candidates, expected_tokens, number_at
 from kernel_runs import fresh_rng
-from logit_rows import SHAPES, masked, normal
+from logit_rows import SHAPES, good_and_broken, masked, normal
 from onnxgen.graph.cpu.draws import Draw, draw_tokens
 
 WIDTHS = [1, 2, 15, 16, 17, 100, 511, 512, 513, 3000, 49152]
@@ -108,12 +108,7 @@ def test_where_a_row_lies_does_not_matter():
 @pytest.mark.parametrize("width", [1, 17, 1000])
 @pytest.mark.parametrize("broken", [np.nan, np.inf, None])
 def test_a_broken_row_has_no_token_and_its_neighbours_have_theirs(draw, width, broken):
-    rng = fresh_rng()
-    good, bad = normal(rng, width, 1), normal(rng, width, 1)
-    if broken is None:
-        bad[:] = -np.inf
-    else:
-        bad[rng.integers(width)] = broken
+    good, bad = good_and_broken(fresh_rng(), width, broken)
     tokens = draw_tokens([good, bad, good], [draw] * 3)
     assert tokens[1] == -1
     assert tokens[0] == tokens[2] >= 0

@@ -65,7 +65,7 @@ class NodeCalls:
         """
         own = workspace()
         own.header[_TOKENS], own.header[_TOKEN_IDS] = rows, token_ids
-        threads = most_threads(_cores()) if seconds > _WORTH_SHARING_S else 1
+        threads = most_threads(cores()) if seconds > _WORTH_SHARING_S else 1
         if threads > 1:
             with self._turn:
                 self._fill(self._words, arguments)
@@ -119,7 +119,7 @@ class CallList:
             header: Of the step; may be longer than a header is.
             seconds: Roughly what one thread takes for all.
         """
-        threads = most_threads(_cores()) if seconds > _WORTH_SHARING_S else 1
+        threads = most_threads(cores()) if seconds > _WORTH_SHARING_S else 1
         if threads > 1:
             crew().run(_Rows(words), np.array(parts, np.int64), header, threads=threads)
             return
@@ -186,5 +186,6 @@ def workspace() -> Workspace:
 
 
 @cache
-def _cores() -> int:
+def cores() -> int:
+    """Physical cores that this process may use; asked for once."""
     return default_threads()

@@ -9,6 +9,8 @@ from pathlib import Path
 import platformdirs
 import pytest
 
+from repeatable_data import repeat
+
 
 def pytest_configure(config: pytest.Config) -> None:
     # machine code is found by what it was compiled from: runs and their workers may share it
@@ -19,6 +21,15 @@ def pytest_configure(config: pytest.Config) -> None:
     # all that the tests start and interrupt
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    repeat(collector.nodeid)  # modules may draw while they are imported
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    repeat(item.nodeid)
 
 
 @pytest.fixture(autouse=True)

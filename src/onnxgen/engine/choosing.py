@@ -21,8 +21,9 @@ from onnxgen.kvcache.manager import CacheManager
 from onnxgen.scheduler.job import Job
 from onnxgen.scheduler.scheduler import Scheduler
 
-Chosen = tuple[Sample, Job, "int | OnnxgenError | None"]
-"""A sample and its sequence, and its next token, or what prevents one; None: it was to be scored only, and is."""
+Chosen = tuple[Sample, Job, "tuple[int, ...] | OnnxgenError | None"]
+"""A sample and its sequence, and its next tokens, at least one, or what prevents one; None: it was to be scored only,
+and is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +36,14 @@ class Choices:
     """
 
     chosen: Sequence[Chosen] = ()
-    logprobs: Mapping[int, TokenLogprobs] = field(default_factory=dict[int, TokenLogprobs])
+    logprobs: Mapping[int, Sequence[TokenLogprobs]] = field(
+        default_factory=dict[int, Sequence[TokenLogprobs]]
+    )
 
     @property
     def num_tokens(self) -> int:
         """How many tokens were chosen."""
-        return sum([isinstance(token, int) for _, _, token in self.chosen])
+        return sum([len(tokens) for _, _, tokens in self.chosen if isinstance(tokens, tuple)])
 
 
 class Chooser:
@@ -97,11 +100,13 @@ class Chooser:
         processed = [row for row in asked if samples[row].request.logprobs_of == "processed"]
         tokens, drawn = self._sampler.choose_and_keep(logits, samples, keep=processed)
         chosen: list[Chosen] = [
-            (sample, job, token) for (sample, job), token in zip(owners, tokens, strict=True)
+            (sample, job, token if isinstance(token, OnnxgenError) else (token,))
+            for (sample, job), token in zip(owners, tokens, strict=True)
         ]
         if not asked:
             return Choices([*ended, *chosen] if ended else chosen)
-        return Choices([*ended, *chosen], _logprobs([(row, *chosen[row]) for row in asked], logits, drawn))
+        scores = _logprobs([(row, *owners[row], tokens[row]) for row in asked], logits, drawn)
+        return Choices([*ended, *chosen], {job_id: (score,) for job_id, score in scores.items()})
 
     def _score_prompts(self, executed: Executed) -> list[Chosen]:
         """Gather how probable prompts are; returns those that cannot be scored."""

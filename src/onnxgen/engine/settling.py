@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from itertools import zip_longest
 
 from onnxgen.engine.choosing import Choices
 from onnxgen.engine.register import Register
 from onnxgen.engine.rotary_switch import RotarySwitch
 from onnxgen.engine.sample import Sample, SampleState
+from onnxgen.engine.sampling.logprobs import TokenLogprobs
 from onnxgen.engine.trace import EngineTrace
 from onnxgen.engine.tracing import trace_restart
 from onnxgen.errors import OnnxgenError
@@ -55,18 +57,31 @@ class Settler:
         for job, error in faults:
             self._register.end(self._register.sample(job.id), job, "error", error=error)
         if self._trace is not None:
-            self._trace.sample((job.id, t) for _, job, t in choices.chosen if isinstance(t, int))
-        for sample, job, token in choices.chosen:
-            if isinstance(token, OnnxgenError):
-                self._register.end(sample, job, "error", error=token)
-            elif token is None:
+            self._trace.sample(
+                (job.id, token)
+                for _, job, tokens in choices.chosen
+                if isinstance(tokens, tuple)
+                for token in tokens
+            )
+        for sample, job, tokens in choices.chosen:
+            if isinstance(tokens, OnnxgenError):
+                self._register.end(sample, job, "error", error=tokens)
+            elif tokens is None:
                 self._register.end(sample, job, "length")
             else:
-                self._append(sample, job, token, choices)
+                self._append_all(sample, job, tokens, choices.logprobs.get(job.id, ()))
 
-    def _append(self, sample: Sample, job: Job, token: int, choices: Choices) -> None:
+    def _append_all(
+        self, sample: Sample, job: Job, tokens: Sequence[int], logprobs: Sequence[TokenLogprobs]
+    ) -> None:
+        """Append tokens up to the one that ends the sample; what comes after it is dropped."""
+        for token, own in zip_longest(tokens, logprobs):
+            if sample.state is SampleState.FINISHED:
+                return
+            self._append(sample, job, token, own)
+
+    def _append(self, sample: Sample, job: Job, token: int, logprobs: TokenLogprobs | None) -> None:
         request = sample.request
-        logprobs = choices.logprobs.get(job.id) if choices.logprobs else None
         if token in self._eos_ids and not request.ignore_eos:
             self._register.end(sample, job, "eos", token_id=token, is_eos=True, logprobs=logprobs)
             return

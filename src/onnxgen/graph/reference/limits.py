@@ -17,7 +17,7 @@ def why_not(node: NodeSpec) -> str | None:
 
 def _linear_regressor(node: NodeSpec) -> str | None:
     transform = node.attr("post_transform", "NONE")
-    return None if transform == "NONE" else f"onnx.reference does not have post_transform {transform}"
+    return None if transform == "NONE" else f"onnx.reference does not have post_transform {transform!r}"
 
 
 def _linear_classifier(node: NodeSpec) -> str | None:

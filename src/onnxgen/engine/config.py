@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
+from onnxgen.engine.speculation.options import NO_SPECULATION, Speculation
 from onnxgen.errors import ConfigError
 from onnxgen.scheduler.config import SchedulerConfig, check_count, check_switch
 
@@ -26,6 +27,7 @@ class EngineConfig:
         strict: The same tokens alone and in a crowd on backends too whose results depend on what else is in a step:
             sequences then take part one by one, prompts are cut at fixed places, and no prefix is reused, which is
             slow. Changes nothing on a backend that is batch invariant.
+        speculation: For requests that do not say: whether tokens are guessed ahead.
         trace: A file for the protocol trace, see `onnxgen.engine.trace`; None: none is written.
     """
 
@@ -39,6 +41,7 @@ class EngineConfig:
     disk_tier_dir: str | os.PathLike[str] | None = None
     strict: bool = False
     trace: str | os.PathLike[str] | None = None
+    speculation: Speculation = NO_SPECULATION
 
     def __post_init__(self) -> None:
         """Check ranges and combinations.
@@ -57,6 +60,8 @@ class EngineConfig:
             path: object = getattr(self, name)
             if path is not None and not isinstance(path, str | os.PathLike):
                 raise ConfigError(f"{name} is {path!r}; it must be a path")
+        if not isinstance(self.speculation, Speculation):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may have no checker
+            raise ConfigError(f"speculation is {self.speculation!r:.60}; it must be a Speculation")
         if self.cache_mb is not None and self.cache_tokens is not None:
             raise ConfigError(
                 f"cache_mb={self.cache_mb} and cache_tokens={self.cache_tokens} both size the cache; give one of them"

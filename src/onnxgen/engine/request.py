@@ -19,6 +19,7 @@ from onnxgen.engine.sampling.custom import (
 )
 from onnxgen.engine.sampling.logprobs import MAX_TOP_LOGPROBS
 from onnxgen.engine.sampling.options import SamplingOptions
+from onnxgen.engine.speculation.options import Speculation
 from onnxgen.errors import CapabilityError, ContextLengthError, OptionError, TokenIdError
 
 MAX_SAMPLES = 128
@@ -55,6 +56,8 @@ class EngineRequest:
         sampler: Chooses tokens in place of what ``sampling`` says of drawing; see `Sampler`.
         prompt_embeds: float32 ``[prompt, width]``, what the model reads in place of the embeddings of the prompt's
             tokens, in the scale of `GivesEmbeddings`. The ids are then what penalties and scores see. None: nothing.
+        speculation: Whether tokens are guessed ahead, which changes how fast an answer comes, and with ``draft_model``
+            and ``heads`` which of the equally probable answers a seed gives. None: what `EngineConfig` says.
     """
 
     prompt: Sequence[int]
@@ -76,6 +79,7 @@ class EngineRequest:
     adapter: str | None = None
     sampler: Sampler | None = None
     prompt_embeds: npt.NDArray[np.float32] | None = None
+    speculation: Speculation | None = None
 
     def __post_init__(self) -> None:
         """Check every value that can be checked without a model.
@@ -103,6 +107,8 @@ class EngineRequest:
         check_processors("processors", self.processors)
         check_sampler(self.sampler)
         self._check_logprobs()
+        if self.speculation is not None and not isinstance(self.speculation, Speculation):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may have no checker
+            raise OptionError(f"speculation must be a Speculation, got {self.speculation!r:.60}")
         if self.prompt_embeds is not None:
             _check_embeds(self.prompt_embeds, len(self.prompt))
 

@@ -1,0 +1,115 @@
+"""The seam between the engine and whatever guesses tokens ahead: `Proposer`, and what goes over it.
+
+In every step the engine asks each proposer once, for all sequences that are about to compute their one pending token.
+A draft is then computed in the same step, behind that token, and accepted as far as the model agrees::
+
+    known       t0 ... t8   t9          t0 to t8 are in the cache, t9 is pending
+    draft                       d0 d1 d2
+    computed                t9  d0 d1 d2         four rows of logits
+    accepted                    d0 d1            and one token more, from the row of d1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from onnxgen.engine.sampling.custom import SampledRow
+
+Distribution = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
+"""Token ids ``[n]`` and their probabilities, float64 ``[n]``; all other tokens have probability 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Tokens that may follow a sequence.
+
+    Attributes:
+        tokens: In order, at least one.
+        distributions: What each of them was drawn from. None: they are what the proposer always says here, and are
+            accepted while they are the very tokens that are chosen without a draft.
+    """
+
+    tokens: tuple[int, ...]
+    distributions: Sequence[Distribution] | None = None
+
+
+class MaskSource(Protocol):
+    """Says which tokens may follow: what a proposer needs of a sequence's grammar."""
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of the answer that it has followed."""
+        ...
+
+    def valid_prefix(self, draft: Sequence[int], /) -> int:
+        """How many tokens of a draft may follow, one after the other."""
+        ...
+
+    def fill_along(self, masks: npt.NDArray[np.uint32], draft: Sequence[int], /) -> None:
+        """Which tokens may follow before each token of a draft, and after its last.
+
+        Args:
+            masks: uint32 ``[len(draft) + 1, words]``; bit t of word t // 32 is of token t.
+            draft: Tokens that may follow.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class Wanted:
+    """A sequence that a draft is wanted of.
+
+    Attributes:
+        key: The sequence's number. Until `Proposer.forget` it stands for one sequence.
+        history: Its known tokens, int64 ``[tokens]``: a view, valid during the call. Against the call before it has
+            grown, or, where it was rewound, has shrunk and grown again with other tokens.
+        num_tokens: The most tokens that the draft may have.
+        row: How its tokens are chosen; ``row.history`` is ``history``.
+        min_match: See `Speculation.min_match`.
+        hidden: Last hidden states of those tokens that were accepted since the call before, float32 ``[n, hidden]``, of
+            the n tokens before the pending one; only for proposers that need them. None: they are not known.
+        mask_source: Which tokens may follow; None: all.
+    """
+
+    key: int
+    history: npt.NDArray[np.int64]
+    num_tokens: int
+    row: SampledRow
+    min_match: int = 1
+    hidden: npt.NDArray[np.float32] | None = None
+    mask_source: MaskSource | None = None
+
+
+class Proposer(Protocol):
+    """Guesses tokens. For the one thread that owns the engine.
+
+    Whatever it raises costs no request anything: the sequences go on without drafts, and after some failures the
+    engine asks no more.
+    """
+
+    @property
+    def name(self) -> str:
+        """Its method, as `Speculation.method` has it."""
+        ...
+
+    @property
+    def needs_hidden_states(self) -> bool:
+        """Whether it wants `Wanted.hidden`."""
+        ...
+
+    def propose(self, wanted: Sequence[Wanted], /) -> Sequence[Draft | None]:
+        """A draft for each sequence, of up to as many tokens as wanted; None: it has no guess."""
+        ...
+
+    def forget(self, key: int, /) -> None:
+        """A sequence will not be asked for again. Unknown numbers are harmless."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything. Calling it twice is harmless."""
+        ...

@@ -3,6 +3,7 @@
     OnnxgenError
     ├── ConfigError              an option, environment variable or configuration file is wrong
     ├── OptionError              a generation or build option is unknown or out of range
+    │   └── GrammarError         a grammar is wrong, asks for what cannot be done, or costs too much
     ├── ModelNotFoundError       no such model name, folder or file
     ├── DownloadError            weights could not be fetched or do not match their hash
     ├── ModelFileError           a file is missing, truncated, of the wrong kind or not confined to its folder
@@ -47,6 +48,10 @@ class ConfigError(OnnxgenError, ValueError):
 
 class OptionError(OnnxgenError, ValueError):
     """A generation or build option is unknown or out of range."""
+
+
+class GrammarError(OptionError):
+    """A grammar or JSON schema is wrong, impossible, too costly or not supported; the message names the part."""
 
 
 class ModelNotFoundError(OnnxgenError, FileNotFoundError):

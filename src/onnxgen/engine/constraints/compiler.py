@@ -1,0 +1,154 @@
+"""`GrammarCompiler`: grammars made ready once, in threads of its own, for any number of requests."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from onnxgen.engine.constraints.grammar import Grammar
+from onnxgen.engine.constraints.limits import GrammarLimits
+from onnxgen.engine.constraints.state import GrammarState
+from onnxgen.engine.constraints.translation import translate
+from onnxgen.engine.constraints.vocabulary import Vocabulary
+from onnxgen.errors import GrammarError, StateError
+from onnxgen.preprocess.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from llguidance import LLMatcher, LLParserLimits
+
+
+class CompiledGrammar:
+    """A grammar ready to be followed, by any number of requests at the same time.
+
+    Attributes:
+        grammar: What was compiled.
+        warnings: Where the grammar is followed less strictly, or more so, than it says, and how.
+    """
+
+    def __init__(
+        self, grammar: Grammar, matcher: LLMatcher, vocabulary: Vocabulary, warnings: Sequence[str] = ()
+    ) -> None:
+        self.grammar = grammar
+        self.warnings = tuple(warnings)
+        self._matcher = matcher
+        self._vocabulary = vocabulary
+
+    def new_state(self) -> GrammarState:
+        """A state that has followed nothing yet."""
+        return GrammarState(
+            self._matcher.deep_copy(), self._vocabulary, fast_forward=self.grammar.fast_forward
+        )
+
+
+class GrammarCompiler:
+    """Compiles grammars for one tokenizer and keeps the results. Safe to use from several threads.
+
+    Args:
+        tokenizer: Of the model.
+        vocab_size: Rows of the model's logits.
+        eos_ids: Tokens that end an answer; all are allowed exactly where a grammar accepts.
+        limits: What a grammar may cost.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        *,
+        vocab_size: int,
+        eos_ids: Sequence[int],
+        limits: GrammarLimits | None = None,
+    ) -> None:
+        self.vocab_size = vocab_size
+        self.eos_ids = tuple(eos_ids)
+        self.limits = limits or GrammarLimits()
+        self._tokenizer = tokenizer
+        self._vocabulary: Vocabulary | None = None
+        self._vocabulary_lock = threading.Lock()
+        self._lock = threading.Lock()
+        self._known: OrderedDict[Grammar, Future[CompiledGrammar]] = OrderedDict()
+        self._pool: ThreadPoolExecutor | None = None
+        self._closed = False
+
+    def compile(self, grammar: Grammar) -> CompiledGrammar:
+        """Make a grammar ready, or find that it is; waits until then.
+
+        Callers that ask for the same grammar at the same time wait for the same work. A refusal is remembered
+        as a result is.
+
+        Raises:
+            GrammarError: The grammar is wrong, impossible, not supported or too costly.
+            StateError: The compiler is closed.
+        """
+        try:
+            return self._future(grammar).result(self.limits.compile_timeout_s)
+        except TimeoutError:
+            raise GrammarError(
+                f"the {grammar.kind} grammar was not ready after {self.limits.compile_timeout_s:g} s: "
+                "make it smaller"
+            ) from None
+
+    def close(self) -> None:
+        """Take no more grammars; those compiled stay usable. May be called again."""
+        with self._lock:
+            self._closed = True
+            self._known.clear()
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _future(self, grammar: Grammar) -> Future[CompiledGrammar]:
+        with self._lock:
+            if self._closed:
+                raise StateError("the compiler of grammars is closed")
+            future = self._known.get(grammar)
+            if future is not None and not future.cancelled():
+                self._known.move_to_end(grammar)
+                return future
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self.limits.threads, thread_name_prefix="onnxgen-grammar")
+            future = self._pool.submit(self._compile, grammar)
+            self._known[grammar] = future
+            self._make_room()
+            return future
+
+    def _make_room(self) -> None:
+        size = sum(len(grammar.source) for grammar in self._known)
+        while len(self._known) > 1 and (
+            len(self._known) > self.limits.cached_grammars or size > self.limits.cached_bytes
+        ):
+            oldest, _ = self._known.popitem(last=False)
+            size -= len(oldest.source)
+
+    def _compile(self, grammar: Grammar) -> CompiledGrammar:
+        from llguidance import LLMatcher
+
+        vocabulary = self._ready_vocabulary()
+        matcher = LLMatcher(vocabulary.handle, translate(grammar), log_level=0, limits=self._parser_limits())
+        if matcher.is_error():
+            raise GrammarError(f"the {grammar.kind} grammar is refused: {matcher.get_error()}")
+        return CompiledGrammar(grammar, matcher, vocabulary)
+
+    def _ready_vocabulary(self) -> Vocabulary:
+        with self._vocabulary_lock:
+            if self._vocabulary is None:
+                self._vocabulary = Vocabulary(
+                    self._tokenizer, vocab_size=self.vocab_size, eos_ids=self.eos_ids
+                )
+            return self._vocabulary
+
+    def _parser_limits(self) -> LLParserLimits:
+        from llguidance import LLParserLimits
+
+        limits = self.limits
+        return LLParserLimits(
+            max_items_in_row=limits.row_items,
+            initial_lexer_fuel=limits.lexer_fuel,
+            step_lexer_fuel=limits.step_lexer_fuel,
+            step_max_items=limits.step_items,
+            max_lexer_states=limits.lexer_states,
+            max_grammar_size=limits.grammar_symbols,
+            verbose_errors=False,
+        )

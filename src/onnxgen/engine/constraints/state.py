@@ -1,0 +1,191 @@
+"""`GrammarState`: where in a grammar the answer to one request is, and what may follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onnxgen.errors import GrammarError
+
+if TYPE_CHECKING:
+    from llguidance import LLMatcher
+
+    from onnxgen.engine.constraints.vocabulary import Vocabulary
+
+_NOTHING = np.zeros(0, np.int64)
+
+
+class GrammarState:
+    """Follows the tokens of an answer. Used by one thread at a time; states are independent of each other.
+
+    A token that ends the answer may come only where the grammar accepts; after one only such tokens may come.
+
+    Args:
+        matcher: A matcher that has consumed nothing; belongs to this state.
+        vocabulary: The tokens.
+        fast_forward: Whether `forced` gives anything.
+    """
+
+    def __init__(self, matcher: LLMatcher, vocabulary: Vocabulary, *, fast_forward: bool) -> None:
+        self._matcher = matcher
+        self._vocabulary = vocabulary
+        self._fast_forward = fast_forward and vocabulary.is_canonical
+        self._tokens = np.zeros(64, np.int64)
+        self._num_tokens = 0
+        # The last so many of them are end tokens, which the matcher is never shown.
+        self._num_ends = 0
+        self._mask_bytes = (vocabulary.vocab_size + 31) // 32 * 4
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of the answer followed so far."""
+        return self._num_tokens
+
+    @property
+    def accepts_end(self) -> bool:
+        """The answer may end here."""
+        return self._num_ends > 0 or self._matcher.is_accepting()
+
+    @property
+    def is_complete(self) -> bool:
+        """Nothing but the end can follow."""
+        return self._num_ends > 0 or (self._matcher.is_stopped() and not self._matcher.is_error())
+
+    def follow(self, answer: Sequence[int] | NDArray[np.integer]) -> None:
+        """Be where the tokens of the answer so far lead.
+
+        What is new is consumed; what is gone or different since the last call is rolled back first.
+
+        Args:
+            answer: All tokens of the answer so far.
+
+        Raises:
+            GrammarError: The grammar does not allow one of them, or a limit was hit. The state stays where the
+                tokens before it lead.
+        """
+        wanted = np.asarray(answer, np.int64) if len(answer) else _NOTHING
+        common = self._common(wanted)
+        self._roll_back(self._num_tokens - common)
+        for token in wanted[common:].tolist():
+            self._consume(token)
+
+    def fill(self, mask: NDArray[np.uint32]) -> None:
+        """Say which tokens may follow: bit ``t % 32`` of word ``t // 32`` is token ``t``.
+
+        Args:
+            mask: uint32 [ceil(vocab_size / 32)], contiguous; written whole, bits beyond the vocabulary are 0.
+
+        Raises:
+            GrammarError: A limit was hit, or nothing may follow at all.
+        """
+        self._check_mask(mask)
+        if self._num_ends:
+            self._fill_end(mask)
+            return
+        self._matcher.unsafe_compute_mask_ptr(mask.ctypes.data, self._mask_bytes)
+        self._check()
+
+    def fill_along(self, masks: NDArray[np.uint32], draft: Sequence[int]) -> None:
+        """Say what may follow before each token of a draft and after its last.
+
+        Rows after a token that may not come are left as they are; the state does not move.
+
+        Args:
+            masks: uint32 [len(draft) + 1, ceil(vocab_size / 32)].
+            draft: Tokens that may follow.
+
+        Raises:
+            GrammarError: A limit was hit.
+        """
+        here = self._num_tokens
+        try:
+            self.fill(masks[0])
+            for place, token in enumerate(draft):
+                if not self._may_follow(token):
+                    return
+                self._consume(token)
+                self.fill(masks[place + 1])
+        finally:
+            self._roll_back(self._num_tokens - here)
+
+    def valid_prefix(self, draft: Sequence[int]) -> int:
+        """How many tokens of a draft may come, one after the other; the state does not move."""
+        here = self._num_tokens
+        try:
+            for place, token in enumerate(draft):
+                if not self._may_follow(token):
+                    return place
+                self._consume(token)
+            return len(draft)
+        finally:
+            self._roll_back(self._num_tokens - here)
+
+    def forced(self) -> tuple[int, ...]:
+        """Tokens that must follow now, as the tokenizer would write them; never an end token."""
+        if not self._fast_forward or self._num_ends or self._matcher.is_stopped():
+            return ()
+        tokens = tuple(self._matcher.compute_ff_tokens())
+        self._check()
+        return tokens
+
+    def fork(self) -> GrammarState:
+        """A state at the same place that goes its own way."""
+        twin = GrammarState(self._matcher.deep_copy(), self._vocabulary, fast_forward=self._fast_forward)
+        twin._tokens = self._tokens.copy()
+        twin._num_tokens, twin._num_ends = self._num_tokens, self._num_ends
+        return twin
+
+    def _common(self, wanted: NDArray[np.int64]) -> int:
+        size = min(len(wanted), self._num_tokens)
+        same = wanted[:size] == self._tokens[:size]
+        return size if same.all() else int(same.argmin())
+
+    def _roll_back(self, count: int) -> None:
+        if count <= 0:
+            return
+        shown = max(0, count - self._num_ends)
+        if shown and not self._matcher.rollback(shown):
+            raise GrammarError(f"the grammar cannot go back {shown} tokens: {self._reason()}")
+        self._num_ends = max(0, self._num_ends - count)
+        self._num_tokens -= count
+
+    def _consume(self, token: int) -> None:
+        if token in self._vocabulary.eos_ids and self.accepts_end:
+            self._num_ends += 1
+        elif self._num_ends or self._matcher.try_consume_tokens([token]) != 1:
+            self._check()
+            raise GrammarError(f"token {token} may not come at place {self._num_tokens} of the answer")
+        if self._num_tokens == len(self._tokens):
+            self._tokens = np.resize(self._tokens, 2 * len(self._tokens))
+        self._tokens[self._num_tokens] = token
+        self._num_tokens += 1
+
+    def _may_follow(self, token: int) -> bool:
+        if token in self._vocabulary.eos_ids and self.accepts_end:
+            return True
+        if self._num_ends or not 0 <= token < self._vocabulary.vocab_size:
+            return False
+        allowed = self._matcher.validate_tokens([token]) == 1
+        self._check()
+        return allowed
+
+    def _fill_end(self, mask: NDArray[np.uint32]) -> None:
+        mask[:] = 0
+        for token in self._vocabulary.eos_ids:
+            mask[token // 32] |= np.uint32(1 << token % 32)
+
+    def _check_mask(self, mask: NDArray[np.uint32]) -> None:
+        if mask.dtype != np.uint32 or mask.nbytes != self._mask_bytes or not mask.flags.c_contiguous:
+            raise ValueError(
+                f"a mask is uint32 [{self._mask_bytes // 4}], contiguous, got {mask.dtype} {list(mask.shape)}"
+            )
+
+    def _check(self) -> None:
+        if self._matcher.is_error():
+            raise GrammarError(f"the grammar cannot be followed any further: {self._reason()}")
+
+    def _reason(self) -> str:
+        return self._matcher.get_error().split("\n<", 1)[0].strip()

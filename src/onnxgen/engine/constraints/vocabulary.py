@@ -1,0 +1,119 @@
+"""The vocabulary as llguidance wants it: bytes of every token, which of them are names, how text is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from onnxgen.errors import GrammarError
+from onnxgen.preprocess.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from llguidance import LLTokenizer
+
+_SENTINELS = ("", "\n", "a", "0")
+_CANONICAL_SAMPLE = ('{"name": "Aa Zz"', "}", '":', "\n  [true, -12.5]", "Zürich \N{SNOWMAN}", " a", "b")
+_NEVER_TEXT = frozenset((0xC0, 0xC1, *range(0xF5, 0x100)))
+"""Bytes that no UTF-8 text holds. llguidance marks names with one of them."""
+
+
+class Vocabulary:
+    """Tokens of a model, for masks.
+
+    Special tokens, and added tokens that look like ``<...>``, are names: a grammar can say them, and they are
+    allowed nowhere else, whatever their text. Ids without a token, and rows beyond the tokenizer's, are
+    allowed nowhere at all.
+
+    Args:
+        tokenizer: Gives the tokens.
+        vocab_size: Rows of the model's logits; may be more or fewer than the tokenizer has tokens.
+        eos_ids: Tokens that end an answer.
+
+    Attributes:
+        vocab_size: As given.
+        eos_ids: As given, in order, each once.
+        is_canonical: The tokenizer gives the text back that it is given, so tokens for a text are its own.
+
+    Raises:
+        GrammarError: There is no token to end an answer with, or one is outside the vocabulary.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, *, vocab_size: int, eos_ids: Sequence[int]) -> None:
+        self.vocab_size = vocab_size
+        self.eos_ids = tuple(dict.fromkeys(int(i) for i in eos_ids))
+        if not self.eos_ids:
+            raise GrammarError("grammars need a token that ends an answer, and the model names none")
+        for token in self.eos_ids:
+            if not 0 <= token < vocab_size:
+                raise GrammarError(f"end token {token} is outside the vocabulary of {vocab_size} rows")
+        self._tokenizer = tokenizer
+        self._names = _names(tokenizer) | set(self.eos_ids)
+        self._table = _table(tokenizer, vocab_size, self._names)
+        self.is_canonical = all(self._tokenize(text) is not None for text in _CANONICAL_SAMPLE)
+        self.handle = self._build()
+
+    def _build(self) -> LLTokenizer:
+        from llguidance import LLTokenizer
+
+        return LLTokenizer(
+            _Wrapper(self),  # pyright: ignore[reportArgumentType] - any object with these attributes will do
+            n_vocab=self.vocab_size,
+            eos_token=list(self.eos_ids),
+            slices=LLTokenizer.json_slices(),
+        )
+
+    def cut(self, text: str) -> list[int]:
+        """Tokens whose bytes are exactly those of a text: the tokenizer's own where it can, else greedily."""
+        tokens = self._tokenize(text)
+        return self.handle.greedy_tokenize(text) if tokens is None else tokens
+
+    def _tokenize(self, text: str) -> list[int] | None:
+        wanted = text.encode()
+        # SentencePiece writes a blank before a text: put something before it that can be cut off again.
+        for before in _SENTINELS:
+            tokens = self._tokenizer.encode(before + text, parse_special=False)
+            size = 0
+            for place in range(len(tokens), -1, -1):
+                if size == len(wanted) and self._spell(tokens[place:]) == wanted:
+                    return tokens[place:]
+                if place and size < len(wanted):
+                    size += len(self._spell(tokens[place - 1 : place]))
+        return None
+
+    def _spell(self, tokens: Sequence[int]) -> bytes:
+        return b"".join(
+            self._table[token] for token in tokens if token < self.vocab_size and token not in self._names
+        )
+
+
+class _Wrapper:
+    """What llguidance asks of a tokenizer."""
+
+    is_tokenizer_wrapper = True
+    bos_token_id = None
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.eos_token_id = vocabulary.eos_ids[0]
+        self.tokens = vocabulary._table  # pyright: ignore[reportPrivateUsage]
+        self.special_token_ids = sorted(vocabulary._names)  # pyright: ignore[reportPrivateUsage]
+        self._vocabulary = vocabulary
+
+    def __call__(self, text: str) -> list[int]:
+        return self._vocabulary.cut(text)
+
+
+def _names(tokenizer: Tokenizer) -> set[int]:
+    return {
+        token.id
+        for token in tokenizer.added_tokens
+        if token.special or (token.text[:1] == "<" and token.text[-1:] == ">" and len(token.text) > 2)
+    }
+
+
+def _table(tokenizer: Tokenizer, vocab_size: int, names: set[int]) -> list[bytes]:
+    known = tokenizer.token_bytes_table()[:vocab_size]
+    table = [
+        spelled if token in names or not _NEVER_TEXT.intersection(spelled) else b""
+        for token, spelled in enumerate(known)
+    ]
+    return table + [b""] * (vocab_size - len(table))

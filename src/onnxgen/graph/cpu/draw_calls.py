@@ -39,8 +39,12 @@ def draw_plainly(orders: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray
     rows = len(orders)
     parts, blocks, room = min(rows, cores()), -(-width // BLOCK), -(-width // _LANES) * _LANES
     tokens, ends = np.empty((2, rows), np.int64)
+    masked = 4 * room if orders[:, Order.MASK].any() else 0
     work = workspace().addresses(
-        *(parts * size for size in (4 * blocks, 8 * blocks, 8 * width, 8 * width, 8 * width, 4 * room))
+        *(
+            parts * size
+            for size in (4 * blocks, 8 * blocks, 8 * width, 8 * width, 8 * width, 4 * room, masked)
+        )
     )
     drawn = np.count_nonzero(orders[:, Order.BY])
     _plain().run(
@@ -84,12 +88,16 @@ def _run_narrowed(
 ) -> None:
     rows = len(orders)
     parts, blocks, room = min(rows, cores()), -(-width // BLOCK), -(-width // _LANES) * _LANES
-    work = workspace().addresses(
-        *(parts * size for size in (4 * blocks, 8 * blocks, 8 * width, 8 * width, 4 * blocks, 12 * room))
+    masked = 4 * room if orders[:, Order.MASK].any() else 0
+    *work, masked_rows = workspace().addresses(
+        *(
+            parts * size
+            for size in (4 * blocks, 8 * blocks, 8 * width, 8 * width, 4 * blocks, 12 * room, masked)
+        )
     )
     addresses = (array.ctypes.data for array in (orders, tokens, figures))
     _narrowed().run(
-        [(_ROWS, width, *addresses, *work, ids, weights)],
+        [(_ROWS, width, *addresses, *work, ids, weights, masked_rows)],
         [parts],
         seconds=4 * rows * width / _COMPARED_PER_S,
         rows=rows,
@@ -107,10 +115,12 @@ def _narrowed() -> NodeCalls:
 
 
 def _plain_kernel() -> StepKernel:
-    arguments = "rows width orders tokens ends maxima sums items spare reached weighed"
+    arguments = "rows width orders tokens ends maxima sums items spare reached weighed masked"
     return step_kernel("drawing:draw", arguments.split())
 
 
 def _narrowed_kernel() -> StepKernel:
-    arguments = "rows width orders tokens figures maxima sums items spare left_maxima values ids weights"
+    arguments = (
+        "rows width orders tokens figures maxima sums items spare left_maxima values ids weights masked"
+    )
     return step_kernel("narrowed_drawing:draw_narrowed", arguments.split())

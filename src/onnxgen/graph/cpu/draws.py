@@ -23,6 +23,9 @@ from onnxgen.graph.cpu.draw_calls import (
     left_of,
     zipf_exponents,
 )
+from onnxgen.graph.cpu.masked_rows import Mask, mask_address
+
+Masks = Sequence[Mask | None]
 
 _COLDEST, _HOTTEST = 1e-15, 1e12
 """Temperatures beyond change no float32 weight of logits that a model gives."""
@@ -92,7 +95,7 @@ class Draw:
         return Narrowing.FILTERS if filtered else Narrowing.PLAIN
 
 
-def draw_tokens(rows: Sequence[np.ndarray], draws: Sequence[Draw]) -> list[int]:
+def draw_tokens(rows: Sequence[np.ndarray], draws: Sequence[Draw], masks: Masks | None = None) -> list[int]:
     """A token for each row, which depends on that row alone.
 
     Tokens are drawn from ``exp((x - max) / temperature)``, in float32 and summed in float64: by rising id, or, with top-k, or
@@ -102,15 +105,16 @@ def draw_tokens(rows: Sequence[np.ndarray], draws: Sequence[Draw]) -> list[int]:
     Args:
         rows: Logits, each float32 ``[vocab]``, contiguous, of one length.
         draws: For each row.
+        masks: For each row the tokens that may be drawn: the others count as minus infinity. None: all may, in all rows.
 
     Returns:
         Token ids; -1 for rows that hold NaN, or whose largest logit is infinite.
     """
-    return _draw(rows, draws)[0].tolist() if rows else []
+    return _draw(rows, draws, masks)[0].tolist() if rows else []
 
 
 def draw_with_surprises(
-    rows: Sequence[np.ndarray], draws: Sequence[Draw]
+    rows: Sequence[np.ndarray], draws: Sequence[Draw], masks: Masks | None = None
 ) -> tuple[list[int], list[float | None]]:
     """As `draw_tokens`, and how surprising the tokens are that Mirostat drew.
 
@@ -123,7 +127,7 @@ def draw_with_surprises(
     """
     if not rows:
         return [], []
-    tokens, shares = (drawn.tolist() for drawn in _draw(rows, draws))
+    tokens, shares = (drawn.tolist() for drawn in _draw(rows, draws, masks))
     return tokens, [None if math.isnan(share) else -math.log2(share) for share in shares]
 
 
@@ -165,9 +169,11 @@ def _until(end: int, row: np.ndarray, ids: np.ndarray, weights: np.ndarray) -> t
     return ids[kept], weights[kept]
 
 
-def _draw(rows: Sequence[np.ndarray], draws: Sequence[Draw]) -> tuple[np.ndarray, np.ndarray]:
+def _draw(
+    rows: Sequence[np.ndarray], draws: Sequence[Draw], masks: Masks | None
+) -> tuple[np.ndarray, np.ndarray]:
     """Tokens; and of those that Mirostat drew the share of the row's weight that they have, NaN of others."""
-    width, orders = len(rows[0]), _orders(rows, draws)
+    width, orders = len(rows[0]), _orders(rows, draws, masks)
     narrowed = _are_narrowed(orders)
     if narrowed.all():
         return draw_narrowed(orders, width)
@@ -209,12 +215,15 @@ class RepeatedDraws:
         """Whether nothing is drawn, so that positions do not matter."""
         return self._takes_best
 
-    def tokens(self, logits: np.ndarray, positions: Sequence[int] | None) -> list[int]:
+    def tokens(
+        self, logits: np.ndarray, positions: Sequence[int] | None, masks: Masks | None = None
+    ) -> list[int]:
         """A token for each row, as `draw_tokens` gives it.
 
         Args:
             logits: float32 ``[rows, at least width]``, contiguous.
             positions: For each row; None where nothing is drawn.
+            masks: As there.
         """
         assert logits.dtype == np.float32 and logits.flags.c_contiguous
         assert len(logits) == len(self._places) and logits.shape[1] >= self._width
@@ -223,6 +232,7 @@ class RepeatedDraws:
         orders[:, Order.ADDRESS] = start + row_bytes * self._places
         if positions is not None:
             orders[:, Order.POSITION] = positions
+        orders[:, Order.MASK] = 0 if masks is None else [_address(mask, self._width) for mask in masks]
         return self._draw(orders, self._width)[0].tolist()
 
 
@@ -231,7 +241,7 @@ def _are_narrowed(orders: np.ndarray) -> np.ndarray:
     return (orders[:, Order.NARROWING] != Narrowing.PLAIN) & (orders[:, Order.BY] != 0)
 
 
-def _orders(rows: Sequence[np.ndarray], draws: Sequence[Draw]) -> np.ndarray:
+def _orders(rows: Sequence[np.ndarray], draws: Sequence[Draw], masks: Masks | None = None) -> np.ndarray:
     """What the kernels are told: int64 ``[rows, ORDER_WORDS]``."""
     width, packed = len(rows[0]), bytearray(PACKED_ORDER.size * len(rows))
     ranked = list[int]()
@@ -261,6 +271,7 @@ def _orders(rows: Sequence[np.ndarray], draws: Sequence[Draw]) -> np.ndarray:
             draw.xtc_probability,
             draw.xtc_threshold,
             2.0**-draw.mirostat_mu if narrowing is Narrowing.MIROSTAT_2 else 0.0,
+            0 if masks is None else _address(masks[at], width),
         )
     orders = np.frombuffer(packed, np.int64).reshape(len(rows), ORDER_WORDS)
     if ranked:
@@ -291,6 +302,10 @@ def _num_unsurprising(exponent: float, mu: float, vocab: int) -> int:
     if power <= 0:
         return 1
     return vocab if power >= exponent * most else max(1, int(math.exp(power / exponent)))
+
+
+def _address(mask: Mask | None, width: int) -> int:
+    return 0 if mask is None else mask_address(mask, width)
 
 
 @lru_cache(maxsize=256)

@@ -52,6 +52,7 @@ class Order(IntEnum):
         XTC_PROBABILITY: 0 is off.
         XTC_THRESHOLD: See there.
         LEAST: Of MIROSTAT_2.
+        MASK: Address of the bits of the tokens that may be chosen (`onnxgen.graph.cpu.compiled.masked_rows`); 0: all may.
     """
 
     ADDRESS = 0
@@ -71,11 +72,12 @@ class Order(IntEnum):
     XTC_PROBABILITY = 14
     XTC_THRESHOLD = 15
     LEAST = 16
+    MASK = 17
 
 
 ORDER_WORDS = len(Order)
 
-PACKED_ORDER = struct.Struct("=Qf4xf4xqdQQQqdddddddd")
+PACKED_ORDER = struct.Struct("=Qf4xf4xqdQQQqddddddddQ")
 """How these words are written, in their order."""
 
 assert PACKED_ORDER.size == 8 * ORDER_WORDS

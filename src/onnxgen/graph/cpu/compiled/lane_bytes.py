@@ -1,4 +1,4 @@
-"""Sixteen float32 from whole numbers in a byte or half of one, and lanes that bytes and bounds hide."""
+"""Sixteen float32 from whole numbers in a byte or half of one, and lanes that bytes, bits and bounds hide."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from onnxgen.graph.cpu.compiled.lane_floats import in_all_lanes, lanes, place
+from onnxgen.graph.cpu.compiled.lane_floats import MASK, in_all_lanes, lanes, place
 from onnxgen.graph.cpu.compiled.vector_math import FLOATS, INTS, LANES
 
-_BYTE, _LONG = ir.IntType(8), ir.IntType(64)
+_BYTE, _SHORT, _LONG = ir.IntType(8), ir.IntType(16), ir.IntType(64)
 _BYTES, _LONGS = ir.VectorType(_BYTE, LANES), ir.VectorType(_LONG, LANES)
 _HALF = ir.VectorType(_BYTE, LANES // 2)
 _HIDDEN = ir.Constant(FLOATS, [-math.inf] * LANES)
@@ -56,6 +56,19 @@ def _where_set(_context: Any, value: Any, address: Any) -> Any:
 
 where_set: Any = intrinsic(_where_set)
 """``where_set(value, address)``: minus infinity in the lanes whose byte there is 0."""
+
+
+def _where_bits(_context: Any, value: Any, bits: Any) -> Any:
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        value, bits = arguments
+        seen = builder.bitcast(builder.trunc(bits, _SHORT), MASK)
+        return builder.select(seen, value, _HIDDEN)
+
+    return lanes(lanes, types.intp), generate
+
+
+where_bits: Any = intrinsic(_where_bits)
+"""``where_bits(value, bits)``: minus infinity in the lanes whose bit of the lowest 16 is 0, the first lane's the lowest."""
 
 
 def _within(_context: Any, value: Any, low: Any, high: Any) -> Any:

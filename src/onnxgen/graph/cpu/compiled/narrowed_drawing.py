@@ -13,6 +13,7 @@ from onnxgen.graph.cpu.compiled.draw_orders import BLOCK, ORDER_WORDS, Narrowing
 from onnxgen.graph.cpu.compiled.kept_tokens import KEPT_WORDS, Kept, drawn_place, id_at
 from onnxgen.graph.cpu.compiled.kernel import doubles, floats, ints64, word
 from onnxgen.graph.cpu.compiled.lane_floats import exact
+from onnxgen.graph.cpu.compiled.masked_rows import write_masked
 from onnxgen.graph.cpu.compiled.mirostat import keep_unsurprising, zipf_exponent
 from onnxgen.graph.cpu.compiled.narrowing_filters import filter_row
 from onnxgen.graph.cpu.compiled.philox import DRAW, uniform
@@ -20,7 +21,7 @@ from onnxgen.graph.cpu.compiled.row_blocks import note_maxima
 from onnxgen.graph.cpu.compiled.vector_math import LANES
 
 _LOWEST, _HIGHEST = np.float32(-np.inf), np.float32(np.inf)
-_ADDRESS, _NARROWING = int(Order.ADDRESS), int(Order.NARROWING)
+_ADDRESS, _NARROWING, _MASK = int(Order.ADDRESS), int(Order.NARROWING), int(Order.MASK)
 _SEED, _STREAM, _POSITION = int(Order.SEED), int(Order.STREAM), int(Order.POSITION)
 _FILTERS, _ZIPF = int(Narrowing.FILTERS), int(Narrowing.ZIPF)
 _COUNT, _WEIGHTS, _OWN_VALUES, _OWN_IDS = (
@@ -48,17 +49,21 @@ def draw_narrowed() -> Callable[[int, int, int, int, int], None]:
         10      maxima of what is left: float32 [parts, blocks]
         11      values, weights, ids: of 4 bytes, [parts, 3, room]; room is the width, up to a multiple of 16
         12, 13  ids: int64 [rows, width]; weights: float32 [rows, width]: what may be drawn; address 0: a token is drawn
+        14      masked: float32 [parts, room], if a row has a mask
     """
 
     def kernel(row: int, step: int, scratch: int, part: int, parts: int) -> None:
         rows, width = word(step, word(row, 1)), word(row, 2)
         blocks = (width + BLOCK - 1) // BLOCK
         maxima, kept = word(row, 6) + 4 * part * blocks, scratch + _RECORD
+        masked = word(row, 14) + 4 * part * ((width + LANES - 1) // LANES * LANES)
         _open(kept, row, part)
         tokens, figures = ints64(word(row, 4), rows), doubles(word(row, 5), rows)
         for r in range(part, rows, parts):
             order = word(row, 3) + 8 * ORDER_WORDS * r
             x, narrowing = word(order, _ADDRESS), word(order, _NARROWING)
+            if word(order, _MASK):
+                x = write_masked(x, width, word(order, _MASK), masked)
             highest = note_maxima(x, width, maxima)
             figures[r] = np.nan
             if not (highest > _LOWEST and highest < _HIGHEST):

@@ -20,6 +20,7 @@ class Reservation:
         committed table    [ 4 , 7 ]             7 is shared, and filled beyond this sequence's end
         table of the step  [ 4 , 9 , 2 ]         copy 7 -> 9 first; 9 and 2 are fresh
         commit             [ 4 , 9 , 2 ]         7 is released
+        commit of a part   [ 4 , 9 ]             7 and 2 are released
         rollback           [ 4 , 7 ]             9 and 2 are released
     """
 
@@ -67,6 +68,23 @@ class Reservation:
             self._growths[seq] = growth
         return granted
 
+    def extend_by_draft(self, seq: int, num_tokens: int) -> int:
+        """Reserve room for up to so many tokens more, behind what was reserved already, of which some may not count.
+
+        Where a sequence goes on only from exactly what was written (`PoolShape.exact`), the step writes a copy of its
+        state, in a free block, so that `rollback` leaves it the one it has.
+
+        Returns:
+            How many were granted, as `extend` does.
+
+        Raises:
+            StateError: The sequence takes no part in this step.
+        """
+        growth = self._growth(seq)
+        if self._supply.shape.exact and not self._writes_copy(growth):
+            return 0
+        return self.extend(seq, num_tokens)
+
     def withdraw(self, seq: int) -> None:
         """Give back what was reserved for a sequence, before the step."""
         self.rollback(seq)
@@ -97,17 +115,32 @@ class Reservation:
             tokens: Its tokens, at least those that are in the cache now.
         """
         growth = self._growth(seq)
-        sequence, num_tokens = growth.sequence, growth.num_tokens
-        assert sequence.length + num_tokens <= len(tokens), f"sequence {seq} has too few tokens"
-        del self._growths[seq]
-        for copy in growth.copies:
-            self._supply.pools[copy.group].release(copy.source)
-            self._supply.num_copies += 1
-        sequence.tables = growth.tables
-        sequence.length += num_tokens
-        sequence.growth = None
+        num_tokens = growth.num_tokens
+        self._take_effect(seq, growth, tokens)
+        sequence = growth.sequence
         if num_tokens > 1 or not sequence.length % self._size:
             self._publish(sequence, tokens, num_tokens)
+
+    def commit_accepted(self, seq: int, tokens: Tokens, num_tokens: int) -> None:
+        """Of what the step wrote for a sequence the first tokens count; the blocks of the others are given back.
+
+        Args:
+            seq: The sequence.
+            tokens: Its tokens, at least those that are in the cache now.
+            num_tokens: How many count, at least 1. All of them, where it goes on only from exactly what was written.
+        """
+        growth = self._growth(seq)
+        sequence, reserved = growth.sequence, growth.num_tokens
+        assert 0 < num_tokens <= reserved, f"{num_tokens} of {reserved} tokens of sequence {seq} count"
+        if num_tokens < reserved:
+            assert not self._supply.shape.exact, (
+                f"a part of a step counts that sequence {seq} cannot go back to"
+            )
+            self._cut(growth, sequence.length + num_tokens)
+        num_full = sequence.length // self._size
+        self._take_effect(seq, growth, tokens)
+        if sequence.length // self._size > num_full:
+            self._publish(sequence, tokens, 1)
 
     def rollback(self, seq: int) -> None:
         """The step has failed for a sequence, or will not happen: it is as it was."""
@@ -121,6 +154,48 @@ class Reservation:
         if growth is None:
             raise StateError(f"sequence {seq} takes no part in this step: extend it first")
         return growth
+
+    def _take_effect(self, seq: int, growth: Growth, tokens: Tokens) -> None:
+        sequence = growth.sequence
+        assert sequence.length + growth.num_tokens <= len(tokens), f"sequence {seq} has too few tokens"
+        del self._growths[seq]
+        for copy in growth.copies:
+            self._supply.pools[copy.group].release(copy.source)
+            self._supply.num_copies += 1
+        sequence.tables = growth.tables
+        sequence.length += growth.num_tokens
+        sequence.growth = None
+
+    def _cut(self, growth: Growth, end: int) -> None:
+        """Give back what lies behind the first ``end`` tokens, some of which the step wrote."""
+        kept = -(-end // self._size)
+        for pool, table, fresh in zip(self._supply.pools, growth.tables, growth.fresh, strict=False):
+            while len(table) > kept:
+                assert fresh and fresh[-1] == table[-1]
+                pool.release(fresh.pop())
+                table.pop()
+        for pool, table in zip(self._supply.pools, growth.tables, strict=True):
+            pool.filled[table[-1]] = end - (kept - 1) * self._size
+        growth.num_tokens = end - growth.sequence.length
+
+    def _writes_copy(self, growth: Growth) -> bool:
+        """See to it that the step writes copies of the sequence's last blocks; False: there are no free blocks."""
+        sequence, supply = growth.sequence, self._supply
+        offset = sequence.length % self._size
+        if not offset or len(growth.copies) == len(supply.pools):
+            return True
+        if not supply.shape.can_copy or not all(pool.num_free for pool in supply.pools):
+            return False
+        assert not growth.copies and not any(growth.fresh), "a state lies in one block of each group"
+        growth.tables = [list(table) for table in sequence.tables]
+        growth.fresh = tuple([pool.acquire()] for pool in supply.pools)
+        for group, (pool, table) in enumerate(zip(supply.pools, growth.tables, strict=True)):
+            (target,) = growth.fresh[group]
+            growth.copies += (Copy(table[-1], target, offset, group),)
+            pool.filled[table[-1]], pool.filled[target] = offset, offset + growth.num_tokens
+            table[-1] = target
+        growth.claimed = ()
+        return True
 
     def _fits_in_place(self, growth: Growth, num_tokens: int) -> bool:
         """Claim room in last blocks that the sequence may write; False, and nothing changed, if that is not enough."""

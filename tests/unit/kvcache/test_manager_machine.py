@@ -45,6 +45,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.extras: dict[int, str | None] = {}
         self.reservation: Reservation | None = None
         self.pending: dict[int, int] = {}
+        self.drafted: dict[int, int] = {}
         self.checkpoints: list[tuple[Checkpoint, list[int]]] = []
         self.said: list[list[int]] = []
 
@@ -113,12 +114,37 @@ class CacheMachine(RuleBasedStateMachine):
             tokens += [rng.randint(0, 1) for _ in range(length + granted - len(tokens))]
 
     @precondition(lambda self: self.pending)
+    @rule(wanted=st.integers(1, 12), pick=PICK)
+    def draft(self, wanted: int, pick: int) -> None:
+        """Tokens behind those that were reserved, of which some may not count."""
+        assert self.reservation is not None
+        rng = random.Random(pick)
+        seq = rng.choice(sorted(self.pending))
+        if seq in self.drafted:
+            return
+        length, copies = self.cache.length(seq), self.reservation.copies([seq])
+        free = self.cache.usage().full.free
+        granted = self.reservation.extend_by_draft(seq, wanted)
+        assert 0 <= granted <= wanted
+        if self.pool.exact and granted and length:
+            assert self.reservation.copies([seq]), "a state that may be needed again is written"
+            assert copies or free > self.cache.usage().full.free, "and its copy takes no free block"
+        if not granted:
+            return
+        self.drafted[seq] = granted
+        tokens = self.tokens[seq]
+        start = length + self.pending[seq]
+        self.pending[seq] += granted
+        tokens[start:] = [rng.randint(0, 1) for _ in range(granted)]
+
+    @precondition(lambda self: self.pending)
     @rule(pick=PICK)
     def withdraw(self, pick: int) -> None:
         assert self.reservation is not None
         seq = sorted(self.pending)[pick % len(self.pending)]
         self.reservation.withdraw(seq)
         del self.pending[seq]
+        self.drafted.pop(seq, None)
         with pytest.raises(StateError, match="takes no part"):
             self.reservation.blocks(seq)
 
@@ -143,10 +169,28 @@ class CacheMachine(RuleBasedStateMachine):
             if fails == 0:
                 self.reservation.rollback(seq)
                 assert self.cache.length(seq) == length
+            elif drafted := self.drafted.get(seq):
+                self.accept(seq, length, rng.choice([0, drafted, rng.randint(0, drafted)]), rng)
             else:
                 self.reservation.commit(seq, self.tokens[seq])
                 assert self.cache.length(seq) == length + self.pending[seq]
             del self.pending[seq]
+            self.drafted.pop(seq, None)
+
+    def accept(self, seq: int, length: int, accepted: int, rng: random.Random) -> None:
+        """Some tokens of a draft count, and others stand where the rest of it was."""
+        assert self.reservation is not None
+        counted = self.pending[seq] - self.drafted[seq] + accepted
+        tokens = self.tokens[seq]
+        del tokens[length + counted :]
+        tokens += [rng.randint(0, 1) for _ in range(rng.randint(0, 2))]
+        if self.pool.exact and accepted < self.drafted[seq]:
+            self.reservation.rollback(seq)
+            assert self.cache.length(seq) == length
+        else:
+            self.reservation.commit_accepted(seq, tokens, counted)
+            assert self.cache.length(seq) == length + counted
+            assert len(self.cache.blocks(seq)) == -(-(length + counted) // self.pool.block_size)
 
     @precondition(lambda self: self.tokens)
     @rule(pick=PICK)
@@ -155,6 +199,8 @@ class CacheMachine(RuleBasedStateMachine):
         rng = random.Random(pick)
         for _ in self.tokens:
             self.extend(rng.choice([1, 1, rng.randint(1, 12)]), rng.randrange(1_000_000))
+            if self.pending and rng.random() < 0.5:
+                self.draft(rng.randint(1, 12), rng.randrange(1_000_000))
         while self.pending:
             self.execute(rng.randrange(1_000_000), rng.randint(0, 5))
         self.next_step()
@@ -413,6 +459,7 @@ def run_campaign(kind: type[CacheMachine], seed: int, *, num_operations: int) ->
         (8, lambda: machine.extend(rng.randint(1, 12), pick()), lambda: bool(machine.tokens)),
         (3, lambda: machine.whole_step(pick()), lambda: bool(machine.tokens)),
         (8, lambda: machine.execute(pick(), rng.randint(0, 3)), lambda: bool(machine.pending)),
+        (3, lambda: machine.draft(rng.randint(1, 12), pick()), lambda: bool(machine.pending)),
         (1, lambda: machine.withdraw(pick()), lambda: bool(machine.pending)),
         (4, machine.next_step, lambda: not machine.pending),
         (3, lambda: machine.fork(rng.randint(0, 5), pick()), lambda: bool(machine.tokens)),

@@ -59,6 +59,30 @@ class MaskSource(Protocol):
         """
         ...
 
+    def fork(self) -> MaskFork:
+        """One at the same place that goes its own way."""
+        ...
+
+
+class MaskFork(Protocol):
+    """Follows a draft token by token while it is made; belongs to the proposer that asked for it."""
+
+    def follow(self, answer: Sequence[int] | npt.NDArray[np.int64], /) -> None:
+        """Be where the answer so far leads, the draft included.
+
+        Raises:
+            GrammarError: It leads nowhere.
+        """
+        ...
+
+    def fill(self, mask: npt.NDArray[np.uint32], /) -> None:
+        """Which tokens may follow, uint32 ``[words]``.
+
+        Raises:
+            GrammarError: None may, or a limit was hit.
+        """
+        ...
+
 
 @dataclass(slots=True)
 class Wanted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from onnxgen.foundations.files import confined
 from onnxgen.metadata.compatibility import REASONING_TOKENS, ROPE_SWITCH_LENGTHS, TOOL_CALL_TOKENS
 from onnxgen.metadata.end_tokens import folder_end_ids
 from onnxgen.metadata.genai_config import Model, read_genai_config
-from onnxgen.metadata.genai_config_decoder import names_by_role
+from onnxgen.metadata.genai_config_decoder import Decoder, names_by_role
 from onnxgen.metadata.genai_config_run import Search
 from onnxgen.metadata.genai_config_session import SessionOptions
 from onnxgen.metadata.manifest import rope_switch_length
@@ -37,7 +38,7 @@ _OTHER_GRAPHS = {
 # Of these, the ones that make features of images and sounds, which the tokens of a text do without.
 _OF_FEATURES = ("vision", "speech")
 # Sections of models that only propose tokens: answers are the same without them.
-_DRAFTERS = ("draft", "mtp", "dflash2", "dspark")
+_DRAFTERS = ("mtp", "dflash2", "dspark")
 
 
 def spec_from_genai_config(folder: Path, path: Path, *, overlays: Sequence[str]) -> ModelSpec:
@@ -56,35 +57,46 @@ def spec_from_genai_config(folder: Path, path: Path, *, overlays: Sequence[str])
     vocab_size = _needed(model.vocab_size, "model.vocab_size", path)
     context_length = _needed(model.context_length, "model.context_length", path)
     tokenizer_dir = _tokenizer_dir(folder, model.tokenizer_dir, path)
-    switch = ROPE_SWITCH_LENGTHS.get(model.type)
-    decoder = model.decoder
+    decoder = _decoder(folder, path, model, "decoder", document=read.document)
     return ModelSpec(
         folder=folder,
         model_type=model.type,
-        decoder=DecoderModel(
-            path=confined(
-                folder, _needed(decoder.filename, "model.decoder.filename", path), error=MetadataError
-            ),
-            inputs=names_by_role(decoder.inputs),
-            outputs=names_by_role(decoder.outputs),
-            num_layers=_stated(decoder.num_hidden_layers, "num_hidden_layers", read.document, path),
-            vocab_size=vocab_size,
-            context_length=context_length,
-            rope_switch_length=rope_switch_length(
-                folder, otherwise=switch if switch is not None and context_length > switch else None
-            ),
-            session_options=_session_options(folder, decoder.session_options),
-            run_options=decoder.run_options or {},
-            providers=_providers(decoder.session_options, path),
-            embedding=_embedding(folder, model, path),
-        ),
+        decoder=replace(decoder, embedding=_embedding(folder, model, path)),
         context_length=context_length,
         vocab_size=vocab_size,
         tokens=_special_tokens(model, _other_ends(model, folder, tokenizer_dir, overlays)),
         search=_search_defaults(read.config.search, context_length),
         tokenizer_dir=tokenizer_dir,
         source=path,
+        draft=None if model.draft is None else _decoder(folder, path, model, "draft", document=read.document),
+        speculative=read.config.speculative,
         raw=read.document,
+    )
+
+
+def _decoder(
+    folder: Path, path: Path, model: Model, section: str, *, document: Mapping[str, Any]
+) -> DecoderModel:
+    """The section ``decoder``, or another one that is like it."""
+    decoder: Decoder = getattr(model, section)
+    _refuse_other_decoders(decoder, section, path)
+    context_length = model.context_length or 0
+    switch = ROPE_SWITCH_LENGTHS.get(model.type)
+    return DecoderModel(
+        path=confined(
+            folder, _needed(decoder.filename, f"model.{section}.filename", path), error=MetadataError
+        ),
+        inputs=names_by_role(decoder.inputs),
+        outputs=names_by_role(decoder.outputs),
+        num_layers=_stated(decoder.num_hidden_layers, section, "num_hidden_layers", document, path),
+        vocab_size=model.vocab_size or 0,
+        context_length=context_length,
+        rope_switch_length=rope_switch_length(
+            folder, otherwise=switch if switch is not None and context_length > switch else None
+        ),
+        session_options=_session_options(folder, decoder.session_options),
+        run_options=decoder.run_options or {},
+        providers=_providers(decoder.session_options, path),
     )
 
 
@@ -106,14 +118,14 @@ def _embedding(folder: Path, model: Model, path: Path) -> EmbeddingGraph | None:
 
 def _needed(value: T | None, name: str, path: Path) -> T:
     if not value:
-        raise MetadataError(f"{path}: {name} is missing; a decoder cannot run without it")
+        raise MetadataError(f"{path}: {name} is not set; a decoder cannot run without it")
     return value
 
 
-def _stated(value: int, key: str, document: Mapping[str, Any], path: Path) -> int:
-    """A size of the decoder that may be 0 (a decoder without a cache), but not be left out."""
-    if not value and key not in document["model"]["decoder"]:
-        raise MetadataError(f"{path}: model.decoder.{key} is missing; a decoder cannot run without it")
+def _stated(value: int, section: str, key: str, document: Mapping[str, Any], path: Path) -> int:
+    """A size of a decoder that may be 0 (a decoder without a cache), but not be left out."""
+    if not value and key not in document["model"][section]:
+        raise MetadataError(f"{path}: model.{section}.{key} is missing; a decoder cannot run without it")
     return value
 
 
@@ -128,16 +140,20 @@ def _refuse_other_graphs(model: Model, path: Path) -> None:
                 f"{path}: this folder is {kind}; its {name!r} section is not supported yet, only decoders in one "
                 "graph are"
             )
-    if model.decoder.pipeline:
+
+
+def _refuse_other_decoders(decoder: Decoder, section: str, path: Path) -> None:
+    if decoder.pipeline:
         raise CapabilityError(
-            f"{path}: this folder's decoder is a pipeline of {len(model.decoder.pipeline)} graphs; the section "
-            "'decoder.pipeline' is not supported yet, only decoders in one graph are"
+            f"{path}: this folder's {section} is a pipeline of {len(decoder.pipeline)} graphs; the section "
+            f"'{section}.pipeline' is not supported yet, only decoders in one graph are"
         )
-    window = model.decoder.sliding_window
+    window = decoder.sliding_window
     if window is not None and (window.slide_inputs or window.slide_key_value_cache):
         raise CapabilityError(
-            f"{path}: this folder's decoder takes its prompt through a sliding window of {window.window_size} "
-            "tokens ('decoder.sliding_window' with slide_inputs or slide_key_value_cache), which is not supported yet"
+            f"{path}: this folder's {section} takes its prompt through a sliding window of {window.window_size} "
+            f"tokens ('{section}.sliding_window' with slide_inputs or slide_key_value_cache); physically sliding KV "
+            "caches are not supported yet"
         )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxgen.backends.base import DecoderModel
+from onnxgen.metadata.genai_config_run import Speculative
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,8 @@ class ModelSpec:
         vocab_size: Width of the logits.
         tokens: Special token ids.
         search: Default search options.
+        draft: A smaller decoder of the same vocabulary, whose tokens the decoder only checks; None: there is none.
+        speculative: How tokens are guessed ahead, where nobody says otherwise.
         tokenizer_dir: Folder with the tokenizer files.
         required_capabilities: Names of capabilities without which the model cannot run.
         source: The file that said all this.
@@ -83,5 +86,7 @@ class ModelSpec:
     search: SearchDefaults
     tokenizer_dir: Path
     source: Path
+    draft: DecoderModel | None = None
+    speculative: Speculative = field(default_factory=Speculative)
     required_capabilities: tuple[str, ...] = ()
     raw: Mapping[str, Any] = field(default_factory=dict[str, Any])

@@ -98,13 +98,13 @@ class TestDecoder:
         model = {k: v for k, v in MODEL.items() if k != key}
         path = folder(tmp_path)
         (path / "genai_config.json").write_text(json.dumps({"model": model}))
-        with pytest.raises(MetadataError, match=rf"genai_config\.json: model\.{key} is missing"):
+        with pytest.raises(MetadataError, match=rf"genai_config\.json: model\.{key} is not set"):
             load_model_spec(path)
 
     @pytest.mark.parametrize("key", ["filename", "num_hidden_layers"])
     def test_what_a_decoder_section_needs_is_asked_for(self, tmp_path, key):
         decoder = {k: v for k, v in MODEL["decoder"].items() if k != key}
-        with pytest.raises(MetadataError, match=rf"model\.decoder\.{key} is missing"):
+        with pytest.raises(MetadataError, match=rf"model\.decoder\.{key} is (not set|missing)"):
             load_model_spec(folder(tmp_path, {"decoder": decoder}))
 
     def test_a_library_of_the_folder_becomes_a_path_in_it(self, tmp_path):
@@ -236,11 +236,25 @@ class TestMoreThanADecoder:
         with pytest.raises(CapabilityError, match="device_filtering_options of provider 'X'"):
             load_model_spec(folder(tmp_path, with_decoder(session_options=options)))
 
-    @pytest.mark.parametrize("section", ["draft", "mtp", "dflash2", "dspark"])
+    @pytest.mark.parametrize("section", ["mtp", "dflash2", "dspark"])
     def test_drafters_are_left_aside_with_a_warning(self, tmp_path, section, caplog):
         with caplog.at_level(logging.WARNING):
             load_model_spec(folder(tmp_path, {section: {}}))
         assert f"the '{section}' section is not used yet" in caplog.text
+
+    def test_a_draft_is_a_decoder_beside_the_decoder(self, tmp_path):
+        path = folder(tmp_path, {"draft": {**MODEL["decoder"], "filename": "small.onnx"}})
+        (path / "small.onnx").touch()
+        spec = load_model_spec(path)
+        assert spec.draft is not None
+        assert spec.draft.path == path / "small.onnx"
+        assert (spec.draft.vocab_size, spec.draft.num_layers) == (spec.vocab_size, spec.decoder.num_layers)
+
+    @pytest.mark.parametrize("key", ["filename", "num_hidden_layers"])
+    def test_a_draft_needs_what_a_decoder_needs(self, tmp_path, key):
+        draft = {name: value for name, value in MODEL["decoder"].items() if name != key}
+        with pytest.raises(MetadataError, match=rf"model\.draft\.{key} is (not set|missing)"):
+            load_model_spec(folder(tmp_path, {"draft": draft}))
 
     def test_required_capabilities_beside_a_genai_config_count(self, tmp_path):
         path = folder(tmp_path)

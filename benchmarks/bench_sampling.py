@@ -67,6 +67,7 @@ class Row:
     history: np.ndarray
     processors: tuple = ()
     sampler: None = None
+    mask: None = None
     row_state: RowState = field(default_factory=RowState)
 
     @property

@@ -18,6 +18,7 @@ class SampledSequence:
     prompt_tokens: int = 0
     processors: tuple = ()
     sampler: Any = None
+    mask: np.ndarray | None = None
     row_state: RowState = field(default_factory=RowState)
     asked: int = 0
 

@@ -33,6 +33,7 @@ class _BeamRow:
     row_state: RowState
     processors: Sequence[Processor]
     sampler: None = None
+    mask: None = None
 
     @property
     def num_tokens(self) -> int:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.engine.sampling.state import RowState
+from onnxgen.graph.cpu.masked_rows import Mask
 from onnxgen.errors import OptionError
 
 TokenArray = npt.NDArray[np.integer[Any]]
@@ -79,6 +80,11 @@ class SampledRow(Protocol):
     @property
     def sampler(self) -> Sampler | None:
         """Chooses in place of ours; usually None."""
+        ...
+
+    @property
+    def mask(self) -> Mask | None:
+        """The tokens that its grammar lets follow, whatever else is banned or not; None: it has no grammar."""
         ...
 
     @property

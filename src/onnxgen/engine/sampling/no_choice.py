@@ -22,6 +22,12 @@ def no_choice(model_row: Row, row: Row, sequence: SampledRow) -> OnnxgenError:
             f"the model returned {_best(model_row)} after {sequence.num_tokens} tokens; "
             "it is numerically broken on this backend"
         )
+    if sequence.mask is not None:
+        allowed = int.from_bytes(sequence.mask.tobytes(), "little").bit_count()
+        return OptionError(
+            f"no token can be chosen after {sequence.num_tokens} tokens: the grammar lets {allowed} follow there, and "
+            "logit_bias or a logits processor forbids them all"
+        )
     if sequence.processors:
         return LogitsProcessorError(
             f"{_best(row)} after {sequence.num_tokens} tokens; a logits processor left no token to choose, or wrote "

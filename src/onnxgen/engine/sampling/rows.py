@@ -5,6 +5,7 @@ What a row goes through::
     before     bias, penalties                                 changes
     custom     a request's own processors                      custom_rows
     after      bans, then a forced token                       changes
+    mask       what a grammar lets follow                      graph.cpu.masked_rows
     choose     the best, a drawn one, or a request's sampler   graph.cpu.draws, custom_rows
 """
 
@@ -20,17 +21,18 @@ import numpy.typing as npt
 from onnxgen.engine.sampling.changes import Changes, build_changes
 from onnxgen.engine.sampling.custom import Row, SampledRow
 from onnxgen.engine.sampling.custom_rows import choose_by_samplers, run_processors
-from onnxgen.engine.sampling.edits import FORBIDDEN, apply
+from onnxgen.engine.sampling.edits import BANNED, FORBIDDEN, apply
 from onnxgen.engine.sampling.no_choice import no_choice
 from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.engine.sampling.row_draws import draw_of, note_surprise
 from onnxgen.engine.sampling.row_work import RowWork
 from onnxgen.engine.sampling.state import RowState
 from onnxgen.engine.sampling.steady_rows import SteadyRows
-from onnxgen.errors import OnnxgenError, TokenIdError
+from onnxgen.errors import OnnxgenError, OptionError, TokenIdError
 from onnxgen.foundations.reused_arrays import ReusedArrays
 from onnxgen.graph.cpu.choosing_kernels import prepare_choosing
 from onnxgen.graph.cpu.draws import Draw, draw_with_surprises
+from onnxgen.graph.cpu.masked_rows import apply_mask
 
 _KEPT_ROWS, _KEPT_STACKS = 64, 4
 """Copies of rows, and of several rows at once, whose memory is used again."""
@@ -85,8 +87,8 @@ class RowSampler:
 
         Returns:
             In place of a token `LogitsProcessorError` where a request's own processor or sampler failed,
-            `TokenIdError` where options hold an id that is no token, `OptionError` where they left no token to
-            choose, and `BackendError` where the row has no finite maximum (a NaN came out of the model).
+            `TokenIdError` where options hold an id that is no token, `OptionError` where they, or they and a mask, left
+            no token to choose, and `BackendError` where the row has no finite maximum (a NaN came out of the model).
         """
         return self.choose_and_keep(logits, rows, keep=())[0]
 
@@ -155,12 +157,15 @@ class RowSampler:
                 except TokenIdError as error:
                     work.outcome = error
                     continue
+                copied = at in copy or (work.sequence.mask is not None and work.sequence.sampler is not None)
                 if changes.is_none and not work.sequence.processors:
                     work.is_plain = work.sequence.sampler is None
+                    if copied and work.sequence.mask is not None:
+                        self._copy(work)
                     continue
                 work.forced = changes.forced.get(work.sequence.num_new_tokens)
                 custom = bool(work.sequence.processors)
-                if custom or at in copy or work.forced is not None or not work.row.flags.writeable:
+                if custom or copied or work.forced is not None or not work.row.flags.writeable:
                     self._copy(work)
                 apply(changes.before, work.row, work.sequence, undo=work.undo)
                 changed.append((work, changes))
@@ -171,6 +176,18 @@ class RowSampler:
                     if work.forced is not None:
                         work.row.fill(FORBIDDEN)
                         work.row[work.forced] = 0
+        for at, work in enumerate(works):
+            self._mask(work, written=at in copy or work.sequence.sampler is not None)
+
+    def _mask(self, work: RowWork, *, written: bool) -> None:
+        """Rule tokens out by the row's mask: in the row itself where others look at it, else when a token is drawn."""
+        mask = work.sequence.mask
+        if mask is None or work.outcome is not None or work.forced is not None:
+            return
+        if written:
+            apply_mask(work.row, mask)
+        else:
+            work.mask = mask
 
     def _changes(self, work: RowWork) -> Changes:
         """What a sequence's options do to its logits: worked out when it is first seen."""
@@ -206,16 +223,39 @@ class RowSampler:
                 drawn.append(work)
             elif np.isfinite(work.row[:num_tokens].max()):
                 chosen.append(work)
+        masks = [work.mask for work in drawn]
         tokens, surprises = draw_with_surprises(
-            [work.row[:num_tokens] for work in drawn], [work.draw for work in drawn if work.draw]
+            [work.row[:num_tokens] for work in drawn],
+            [work.draw for work in drawn if work.draw],
+            masks if any(mask is not None for mask in masks) else None,
         )
         for work, token, surprise in zip(drawn, tokens, surprises, strict=True):
-            if token >= 0:
+            if token >= 0 and self._is_banned_under_mask(work, token):
+                work.outcome = _nothing_but_banned(work.sequence)
+            elif token >= 0:
                 work.outcome = token
                 if surprise is not None:
                     note_surprise(work.sequence, surprise)
         if chosen:
             choose_by_samplers(chosen, self._stacks, num_tokens=num_tokens)
+
+    def _is_banned_under_mask(self, work: RowWork, token: int) -> bool:
+        """Whether bans left nothing of what a mask allows. An end that comes too early is taken where nothing else may follow."""
+        options = work.sequence.options
+        return (
+            work.sequence.mask is not None
+            and bool(options.bad_words or options.no_repeat_ngram_size)
+            and work.forced is None
+            and bool(work.row[token] <= BANNED)
+            and token not in self._eos_ids
+        )
+
+
+def _nothing_but_banned(sequence: SampledRow) -> OptionError:
+    return OptionError(
+        f"no token can be chosen after {sequence.num_tokens} tokens: bad_words or no_repeat_ngram_size ban all that the "
+        "grammar lets follow there; leave them out where answers have a grammar"
+    )
 
 
 _NOT_DRAWN = Draw()

@@ -24,6 +24,7 @@ class _Row:
     num_new_tokens: int = 0  # no option looks at them
     processors: tuple[()] = ()
     sampler: None = None
+    mask: None = None
 
     @property
     def num_tokens(self) -> int:

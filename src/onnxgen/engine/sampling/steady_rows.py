@@ -1,4 +1,4 @@
-"""`SteadyRows`: sequences that take part in step after step with nothing to change in their logits.
+"""`SteadyRows`: sequences that take part in step after step with nothing but masks to change their logits.
 
 Most steps are of the same sequences as the one before, and most sequences ask for no change. What their options say is
 then worked out once, and a step costs little more than the kernel that chooses.
@@ -50,7 +50,8 @@ class SteadyRows:
         if self._draws is None or not logits.flags.c_contiguous:
             return None
         positions = None if self._draws.takes_best else [row.num_tokens for row in rows]
-        tokens = self._draws.tokens(logits, positions)
+        masks = [row.mask for row in rows]
+        tokens = self._draws.tokens(logits, positions, masks if any(m is not None for m in masks) else None)
         return tokens if min(tokens) >= 0 else None
 
     def remember(self, rows: Sequence[SampledRow], num_tokens: int) -> None:

@@ -9,8 +9,10 @@ from kernel_runs import fresh_rng
 from onnxgen.engine.sampling.edits import BANNED
 from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.engine.sampling.rows import RowSampler
+from onnxgen.engine.sampling.state import RowState
 from onnxgen.errors import BackendError, LogitsProcessorError, OptionError, TokenIdError
 from sampled_sequences import SampledSequence
+from token_masks import mask_of
 
 VOCAB = 1000
 
@@ -437,3 +439,135 @@ def test_sequences_in_turns_keep_their_own_options_whatever_is_kept_of_them():
         [token] = sampler.choose_and_keep(logits, [row], keep=keep)[0]
         assert [token] == RowSampler(eos_ids=[]).choose(logits, [row])
         row.tokens.append(token)
+
+
+def mask_without(*tokens, vocab=VOCAB):
+    allowed = np.ones(vocab, bool)
+    allowed[list(tokens)] = False
+    return mask_of(allowed)
+
+
+def any_mask(rng):
+    allowed = rng.random(VOCAB) < rng.choice([0.01, 0.5, 0.99])
+    allowed[rng.integers(VOCAB, size=3)] = True
+    return allowed
+
+
+class FillMask:
+    """The mask as a processor that comes last would write it."""
+
+    def __init__(self, allowed):
+        self.allowed = allowed
+
+    def __call__(self, history, row):
+        row[~self.allowed] = -np.inf
+
+
+def test_a_mask_is_what_minus_infinity_in_its_places_is():
+    rng = fresh_rng()
+    sampler = RowSampler(eos_ids=())
+    for _ in range(12):
+        rows = [any_sequence(rng) for _ in range(12)]
+        allowed = [any_mask(rng) for _ in rows]
+        for row in rows:
+            row.options = replace(row.options, no_repeat_ngram_size=0, bad_words=(), min_length=0)
+        logits = rng.normal(scale=3, size=(len(rows), VOCAB)).astype(np.float32)
+        before = logits.copy()
+        masked = [
+            replace(row, mask=mask_of(a), row_state=RowState()) for row, a in zip(rows, allowed, strict=True)
+        ]
+        filled = [
+            replace(row, processors=(*row.processors, FillMask(a)), row_state=RowState())
+            for row, a in zip(rows, allowed, strict=True)
+        ]
+        keep = [at for at in range(len(rows)) if rng.random() < 0.3]
+        found, kept = sampler.choose_and_keep(logits, masked, keep=keep)
+        expected, of_filled = sampler.choose_and_keep(logits, filled, keep=keep)
+        assert [None if isinstance(f, Exception) else f for f in found] == [
+            None if isinstance(f, Exception) else f for f in expected
+        ]
+        assert np.array_equal(logits, before)
+        for at, drawn in kept.items():
+            assert np.array_equal(drawn.row, of_filled[at].row)
+        for row, a, processed in zip(masked, allowed, sampler.process(logits, masked), strict=True):
+            if row.num_new_tokens not in dict(row.options.forced_tokens):
+                assert np.isneginf(processed[~a]).all()
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_rows_with_masks_that_come_again_get_what_they_get_anew(temperature):
+    rng = fresh_rng()
+    sampler = RowSampler(eos_ids=())
+    options = [SamplingOptions(temperature=temperature, seed=i) for i in range(5)]
+    states = [RowState() for _ in options]
+    tokens = [[1] for _ in options]
+    for step in range(8):
+        logits = rng.normal(scale=2, size=(5, VOCAB)).astype(np.float32)
+        masks = [mask_of(any_mask(rng)) if (step + i) % 3 else None for i in range(5)]
+        rows = [
+            SampledSequence(o, t, mask=m, row_state=s)
+            for o, t, m, s in zip(options, tokens, masks, states, strict=True)
+        ]
+        found = sampler.choose(logits, rows)
+        for row, own, token in zip(rows, logits, found, strict=True):
+            assert choose([replace(row, row_state=RowState())], own) == [token]
+            row.tokens.append(token)
+
+
+def test_a_row_of_which_mask_and_bias_leave_nothing_fails_alone():
+    only_5 = mask_of(np.arange(VOCAB) == 5)
+    rows = [
+        SampledSequence(SamplingOptions(seed=0, logit_bias={5: -np.inf}), [1], mask=only_5),
+        SampledSequence(SamplingOptions(seed=0, logit_bias={6: -np.inf}), [1], mask=only_5),
+        SampledSequence(SamplingOptions(seed=0), [1], mask=np.zeros_like(only_5)),
+        SampledSequence(SamplingOptions(seed=0), [1]),
+    ]
+    logits = np.zeros((4, VOCAB), np.float32)
+    logits[:, 9] = 1
+    first, second, third, fourth = choose(rows, logits)
+    assert (second, fourth) == (5, 9)
+    assert isinstance(first, OptionError)
+    assert "the grammar lets 1 follow" in str(first)
+    assert isinstance(third, OptionError)
+    assert "the grammar lets 0 follow" in str(third)
+
+
+def test_bans_that_leave_nothing_of_a_mask_are_told():
+    mask = mask_of(np.arange(VOCAB) < 3)
+    rows = [
+        SampledSequence(SamplingOptions(seed=0, bad_words=((0,), (1,), (2,))), [7], mask=mask),
+        SampledSequence(SamplingOptions(seed=0, bad_words=((0,), (2,))), [7], mask=mask),
+        SampledSequence(SamplingOptions(seed=0, no_repeat_ngram_size=1), [2, 1, 0], mask=mask),
+    ]
+    first, second, third = choose(rows, np.zeros((3, VOCAB)))
+    assert second == 1
+    for error in (first, third):
+        assert isinstance(error, OptionError)
+        assert "ban all that the grammar lets follow" in str(error)
+
+
+def test_an_end_that_is_banned_waits_while_others_may_follow():
+    options = SamplingOptions(seed=0, min_length=10)
+    logits = np.zeros((3, VOCAB), np.float32)
+    logits[:, 4] = 5
+    rows = [
+        SampledSequence(options, [1], mask=mask_of(np.isin(np.arange(VOCAB), [4, 8]))),
+        SampledSequence(options, [1], mask=mask_of(np.arange(VOCAB) == 4)),
+        SampledSequence(options, list(range(10)), mask=mask_of(np.isin(np.arange(VOCAB), [4, 8]))),
+    ]
+    assert choose(rows, logits, eos=(4,)) == [8, 4, 4]
+
+
+def test_processors_see_the_row_before_the_mask():
+    seen = []
+
+    def look(history, row):
+        seen.append(row.copy())
+
+    mask = mask_without(3)
+    logits = np.zeros((1, VOCAB), np.float32)
+    logits[0, 3] = 9
+    assert choose([SampledSequence(SamplingOptions(seed=0), [1], processors=(look,), mask=mask)], logits) == [
+        0
+    ]
+    assert seen[0][3] == 9

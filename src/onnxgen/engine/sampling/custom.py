@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.engine.sampling.state import RowState
-from onnxgen.graph.cpu.masked_rows import Mask
 from onnxgen.errors import OptionError
+from onnxgen.graph.cpu.masked_rows import Mask
 
 TokenArray = npt.NDArray[np.integer[Any]]
 Row = npt.NDArray[np.float32]

@@ -13,7 +13,7 @@ from onnxgen.scheduler.config import SchedulerConfig
 from onnxgen.scheduler.costs import PreemptionCosts
 from onnxgen.scheduler.job import Job, JobState
 from onnxgen.scheduler.overage import Overage
-from onnxgen.scheduler.plan import StepPlan
+from onnxgen.scheduler.plan import Slice, StepPlan
 from onnxgen.scheduler.scheduler import Scheduler
 
 
@@ -62,9 +62,11 @@ class Loop:
         *,
         costs: PreemptionCosts | None = None,
         max_logits_rows: int | None = None,
+        drafts: random.Random | None = None,
         **cache,
     ):
         self.shape = shape
+        self.drafts = drafts
         self.cache = CacheManager(shape, **cache)
         self.max_logits_rows = max_logits_rows
         self.scheduler = Scheduler(
@@ -115,6 +117,9 @@ class Loop:
     def plan(self) -> StepPlan | None:
         """Plan, and check what holds of every plan."""
         self.step_number += 1
+        if self.drafts is not None:
+            for job in self.scheduler.running:
+                job.draft = self._draft(job, self.drafts)
         plan = self.scheduler.plan()
         self.last = plan
         if plan is not None:
@@ -127,27 +132,52 @@ class Loop:
 
     def commit(self, plan: StepPlan) -> None:
         """The step succeeded: tokens are appended, and jobs that are long enough end."""
-        for job, _, _ in plan.slices:
-            plan.reservation.commit(job.id, job.tokens)
+        accepted = {part.job.id: self._accept(part, plan) for part in plan.slices}
         self.scheduler.done(plan)
-        for job, context_len, num_tokens in plan.slices:
+        for part in plan.slices:
+            job = part.job
             if job.logits_from is not None:
-                end = max(job.logits_from, context_len + num_tokens)
+                end = max(job.logits_from, part.end)
                 job.logits_from = end if end < job.prompt_tokens - 1 else None
-            if context_len + num_tokens < len(job.tokens):
+            if part.end < len(job.tokens):
                 continue
             run = self.runs[job.id]
-            job.tokens.append(job.id * 100_000 + 50_000 + len(job.tokens))
+            job.tokens += accepted[job.id]
+            job.tokens.append(_next_token(job, len(job.tokens)))
             run.token_steps.append(self.step_number)
             if len(job.tokens) >= run.final:
                 run.ended = self.step_number
                 self.scheduler.remove(job, keep=True)
                 del self.live[job.id]
 
+    def _accept(self, part: Slice, plan: StepPlan) -> Sequence[int]:
+        """Commit a slice as far as it counts; returns the tokens of its draft that do."""
+        job, draft = part.job, part.job.draft[: part.num_draft]
+        if not draft:
+            plan.reservation.commit(job.id, job.tokens)
+            return ()
+        expected = [_next_token(job, len(job.tokens) + i) for i in range(len(draft))]
+        count = next((i for i, (a, b) in enumerate(zip(draft, expected, strict=True)) if a != b), len(draft))
+        if self.shape.exact and count < len(draft):
+            plan.reservation.rollback(job.id)
+        else:
+            plan.reservation.commit_accepted(job.id, [*job.tokens, *draft], 1 + count)
+        return draft[:count]
+
+    def _draft(self, job: Job, rng: random.Random) -> Sequence[int]:
+        """Some tokens that will follow, or as many that will not."""
+        pending = len(job.tokens) - self.cache.length(job.id)
+        most = min(self.runs[job.id].final - len(job.tokens) - 1, 8)
+        if pending != 1 or most < 1 or job.logits_from is not None:
+            return ()
+        right, wrong = rng.randint(0, most), rng.randint(0, most)
+        tokens = [_next_token(job, len(job.tokens) + i) for i in range(right)]
+        return (tokens + [7] * wrong)[:most]
+
     def fail(self, plan: StepPlan) -> None:
         """The step failed: everything is as before."""
-        for job, _, _ in plan.slices:
-            plan.reservation.rollback(job.id)
+        for part in plan.slices:
+            plan.reservation.rollback(part.job.id)
 
     def step(self) -> StepPlan | None:
         """Plan and commit."""
@@ -186,23 +216,24 @@ class Loop:
         ids = [part.job.id for part in parts]
         assert len(ids) == len(set(ids)), "twice in one step"
         assert len({part.job.lane for part in parts}) == 1, "two lanes in one step"
-        for job, context_len, num_tokens in parts:
+        for job, context_len, num_tokens, num_draft in parts:
             assert job.state is JobState.RUNNING
             assert num_tokens >= 1
+            assert not num_draft or (num_tokens == 1 and num_draft <= len(job.draft) and not config.solo)
             assert context_len == self.cache.length(job.id) == plan.reservation.context_len(job.id)
             end = context_len + num_tokens
             assert end <= len(job.tokens)
-            assert len(plan.reservation.blocks(job.id)) * self.shape.block_size >= end
+            assert len(plan.reservation.blocks(job.id)) * self.shape.block_size >= end + num_draft
             assert job.logits_from is None or context_len <= job.logits_from, "logits are left out"
             if context_len < job.min_chunk_end:
                 assert end >= min(job.min_chunk_end, len(job.tokens))
             else:
-                assert num_tokens <= config.chunk_tokens
+                assert num_tokens + num_draft <= config.chunk_tokens
                 limited = config.solo or (job.logits_from is not None and end > job.logits_from)
                 assert not limited or num_tokens <= (job.chunk_limit or num_tokens)
-        exempt = sum(n for job, at, n in parts if at < job.min_chunk_end)
+        exempt = sum(part.num_tokens for part in parts if part.context_len < part.job.min_chunk_end)
         assert plan.num_tokens - exempt <= config.max_step_tokens
-        rows = [part.num_tokens for part in parts if part.wants_all_logits]
+        rows = [part.num_tokens * part.wants_all_logits + part.num_draft for part in parts]
         assert self.max_logits_rows is None or exempt or sum(rows) <= self.max_logits_rows
         running = self.scheduler.running
         assert sum(job.width for job in running) <= config.max_seqs or len(running) == 1
@@ -211,11 +242,15 @@ class Loop:
             assert not plan.resumed or plan.resumed[0][0].state is not JobState.WAITING
         if config.max_cache_bytes is not None and len(running) > 1:
             size = self.shape.block_size
-            held = {part.job.id: part.context_len + part.num_tokens for part in parts}
+            held = {part.job.id: part.end + part.num_draft for part in parts}
             lengths = [held.get(job.id, self.cache.length(job.id)) for job in running]
             assert sum(-(-n // size) for n in lengths) * self.shape.block_bytes <= config.max_cache_bytes
         if config.solo:
             assert len(parts) == 1
+
+
+def _next_token(job: Job, position: int) -> int:
+    return job.id * 100_000 + 50_000 + position
 
 
 def random_tiers(rng: random.Random) -> Tiers | None:

@@ -18,8 +18,8 @@ class SchedulerConfig:
 
     Attributes:
         max_seqs: Sequences that run at once.
-        max_step_tokens: Tokens of a step, decodes and chunks of prompts together.
-        chunk_tokens: Tokens of a prompt in one step, so that a long one does not hold up the others.
+        max_step_tokens: Tokens of a step, decodes and chunks of prompts together, and drafts in what these leave.
+        chunk_tokens: Tokens of a sequence in one step, so that a long prompt does not hold up the others.
         max_cache_bytes: Cache that running sequences hold, each one counted whole; None: the pool is the limit.
         max_waiting: Jobs that wait for admission; None: any number.
         policy: Who is admitted first and gives way last: ``"fcfs"``, ``"priority"``, ``"fair"``, or one's own as

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -46,6 +46,9 @@ class Job:
             ``min_chunk_end``; None: only the configuration counts.
         logits_from: Position from which on the logits of all known tokens are wanted, so that they are computed though
             others have; whoever owns the job moves it on as they come. None: those of the last one are enough.
+        draft: Tokens that may follow those it has: computed behind the last one where a step has room, and of no
+            account for anything else. Whoever owns the job guesses them anew for every step, while only its last token
+            is left to compute and no more tokens are guessed than it may get.
         state: Where it is. This and what follows is kept by the scheduler.
         arrival: How many jobs came before it.
         since: The step at which it began to wait.
@@ -69,6 +72,7 @@ class Job:
     adapter: str | None = None
     chunk_limit: int | None = None
     logits_from: int | None = None
+    draft: Sequence[int] = ()
     state: JobState = field(default=JobState.WAITING, init=False)
     arrival: int = field(default=-1, init=False)
     since: int = field(default=0, init=False)

@@ -12,16 +12,22 @@ PreemptionMode = Literal["swap", "recompute"]
 
 
 class Slice(NamedTuple):
-    """Tokens ``[context_len, context_len + num_tokens)`` of one job."""
+    """Tokens ``[context_len, context_len + num_tokens)`` of one job, and of its draft the first ``num_draft`` behind them."""
 
     job: Job
     context_len: int
     num_tokens: int
+    num_draft: int = 0
 
     @property
     def end(self) -> int:
         """Tokens of the job that are computed when it is done."""
         return self.context_len + self.num_tokens
+
+    @property
+    def num_computed(self) -> int:
+        """Tokens that the step computes for it."""
+        return self.num_tokens + self.num_draft
 
     @property
     def reaches_end(self) -> bool:
@@ -30,7 +36,7 @@ class Slice(NamedTuple):
 
     @property
     def wants_all_logits(self) -> bool:
-        """Whether logits are wanted of more than its last token."""
+        """Whether logits are wanted of more than its last token, because the job asks for them."""
         return self.job.logits_from is not None and self.context_len + self.num_tokens > self.job.logits_from
 
 
@@ -55,7 +61,12 @@ class StepPlan:
     @property
     def num_tokens(self) -> int:
         """Tokens that the step computes."""
-        return sum(part.num_tokens for part in self.slices)
+        return sum(part.num_computed for part in self.slices)
+
+    @property
+    def num_draft_tokens(self) -> int:
+        """Of these, those of drafts."""
+        return sum(part.num_draft for part in self.slices)
 
     @property
     def num_prefill_tokens(self) -> int:

@@ -73,6 +73,23 @@ class Room:
             + self._window_blocks(num_tokens) * shape.window_block_bytes
         )
 
+    def spare_bytes(self, running: Sequence[Job]) -> int:
+        """What those who run leave of the budget in bytes; there must be one."""
+        assert self.max_bytes is not None
+        return self.max_bytes - self.bytes(running)
+
+    def bytes_of_draft(self, job: Job, num_tokens: int) -> int:
+        """Cache that so many tokens behind those of ``job`` take while a step computes them."""
+        known = self.bytes_of(len(job.tokens))
+        copied = known if self._shape.exact else 0
+        return copied + self.bytes_of(len(job.tokens) + num_tokens) - known
+
+    def longest_draft(self, job: Job, most: int, *, spare_bytes: int) -> int:
+        """How many of up to ``most`` tokens behind those of ``job`` fit into so many bytes."""
+        while most > 0 and self.bytes_of_draft(job, most) > spare_bytes:
+            most -= 1
+        return most
+
     def overdrawn(self, running: Sequence[Job]) -> bool:
         """Whether those who run take more than they may, after growth or a smaller budget."""
         if self.seats(running) > self.max_seqs:

@@ -11,6 +11,7 @@ from onnxgen.scheduler.admission import Admission, admit, refuse_when_full
 from onnxgen.scheduler.chunks import Chunk, next_chunk
 from onnxgen.scheduler.config import SchedulerConfig
 from onnxgen.scheduler.costs import PreemptionCosts
+from onnxgen.scheduler.drafts import add_drafts
 from onnxgen.scheduler.job import Job, JobState
 from onnxgen.scheduler.overage import Overage
 from onnxgen.scheduler.plan import Slice, StepPlan
@@ -98,6 +99,14 @@ class Scheduler:
             if job.state is JobState.RUNNING:
                 self._advance(plan, job, self._cache.length(job.id))
         self._start_others(plan, lane)
+        add_drafts(
+            plan,
+            self._room,
+            running=self._roster.running,
+            most_tokens=self._left,
+            most_logits=self._left_rows,
+            longest=self._config.chunk_tokens - 1,
+        )
 
     def _fill_with_one(self, plan: StepPlan, lane: Hashable) -> None:
         """Whose last step is longest ago goes on; in every other step somebody who does not run goes before."""
@@ -231,11 +240,11 @@ class Scheduler:
 
     def done(self, plan: StepPlan) -> None:
         """What ``plan`` says was committed, so tenants pay for it. Not for a plan that failed as a whole."""
-        for job, context_len, num_tokens in plan.slices:
-            end = context_len + num_tokens
-            if end > job.charged:
-                self._policy.charge(job, end - job.charged)
-                job.charged = end
+        for part in plan.slices:
+            job = part.job
+            if part.end > job.charged:  # tokens of a draft that count are paid for with the step that follows
+                self._policy.charge(job, part.end - job.charged)
+                job.charged = part.end
 
     def add(self, job: Job) -> Admission:
         """Let a job wait for its first step.

@@ -16,7 +16,7 @@ def loop_of(*, num_blocks=64, block_size=4, **config) -> Loop:
 
 
 def sizes(plan) -> list[tuple[int, int, int]]:
-    return [(job.id, context_len, num_tokens) for job, context_len, num_tokens in plan.slices]
+    return [(part.job.id, part.context_len, part.num_tokens) for part in plan.slices]
 
 
 def until_somebody_gives_way(loop) -> None:
@@ -365,7 +365,7 @@ def test_solo_puts_one_sequence_into_a_step_and_cuts_prompts_at_fixed_places():
     loop.add(6, 9)
     seen = {0: [], 1: []}
     while loop.live:
-        ((job, context_len, num_tokens),) = loop.step().slices
+        ((job, context_len, num_tokens, _),) = loop.step().slices
         seen[job.id].append((context_len, num_tokens))
     assert seen[0] == [(0, 4), (4, 4), (8, 2), (10, 1), (11, 1)]
     assert seen[1] == [(0, 4), (4, 2), (6, 1), (7, 1)]
@@ -380,7 +380,7 @@ def test_solo_computes_the_same_pieces_after_preemption():
     runs = [loop.add(10, 44), loop.add(9, 42)]
     seen = {0: set(), 1: set()}
     while loop.live:
-        ((job, context_len, num_tokens),) = loop.step().slices
+        ((job, context_len, num_tokens, _),) = loop.step().slices
         seen[job.id].add((context_len, num_tokens))
     assert sum(run.num_preempted for run in runs) > 0
     assert seen[0] == {(0, 4), (4, 4), (8, 2), *((n, 1) for n in range(10, 43))}

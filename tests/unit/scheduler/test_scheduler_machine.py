@@ -32,7 +32,8 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.shape = PoolShape(
             num_blocks=num_blocks, block_size=size, block_bytes=8, paged=paged, can_copy=can_copy
         )
-        self.loop = Loop(self.config(kind), self.shape, tiers=random_tiers(self.rng))
+        drafts = random.Random(seed) if self.rng.random() < 0.5 else None
+        self.loop = Loop(self.config(kind), self.shape, tiers=random_tiers(self.rng), drafts=drafts)
 
     def config(self, kind):
         policy, preemption = kind

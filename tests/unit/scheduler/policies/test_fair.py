@@ -22,12 +22,12 @@ def loop_of(max_seqs, pool=POOL, **weights) -> Loop:
 
 def count_served(loop, plan, served, reached) -> None:
     """Tokens that brought a job further than it ever was."""
-    for job, context_len, num_tokens in plan.slices:
-        end = context_len + num_tokens
-        gained = end - max(context_len, reached.get(job.id, 0))
+    for part in plan.slices:
+        job = part.job
+        gained = part.end - max(part.context_len, reached.get(job.id, 0))
         if gained > 0:
             served[job.tenant] = served.get(job.tenant, 0) + gained
-            reached[job.id] = end
+            reached[job.id] = part.end
 
 
 @pytest.mark.parametrize("num_blocks", [400, 12])

@@ -24,11 +24,12 @@ import numpy.typing as npt
 
 from onnxgen.backends.base import Backend
 from onnxgen.engine.batch_cache import BatchCache
+from onnxgen.engine.batch_outputs import BatchOutputs, recomputing
 from onnxgen.engine.batch_row import BatchRow, Float32Array
 from onnxgen.engine.batch_steps import BatchSteps
 from onnxgen.engine.embedded_tokens import extended
 from onnxgen.engine.row_copies import heirs
-from onnxgen.errors import CapabilityError, ContextLengthError, StateError, TokenIdError
+from onnxgen.errors import ContextLengthError, StateError, TokenIdError
 from onnxgen.foundations.reused_arrays import ReusedArrays
 
 
@@ -131,6 +132,7 @@ class Batch:
         if embeds is not None:
             assert len(embeds) == len(array)
             self._rows[row].embedded = extended(self._rows[row].embedded, len(tokens), embeds)
+        self._cache.forget(self._rows[row], self._rows[row].cached)
         tokens.extend(array)
         self._rows[row].changed()
 
@@ -144,6 +146,10 @@ class Batch:
         state = self._rows[row]
         if not 0 <= token < self._backend.vocab_size or len(state.tokens) >= self._max_tokens:
             self.extend(row, [token])  # raises
+        if state.ahead is not None:
+            if not self._steps.switches_at(len(state.tokens) + 1) and state.take_ahead(token):
+                return
+            self._cache.forget(state, state.cached)
         state.tokens.append(token)
         state.changed()
 
@@ -157,10 +163,9 @@ class Batch:
         if state.embedded is not None:
             state.embedded = state.embedded.truncated(length)
         self._cache.forget(state, length)
+        state.lose_snapshots(length)
         snapshot = state.snapshot
-        if snapshot is not None and length < snapshot.length:
-            state.snapshot = None
-        elif snapshot is not None and length == snapshot.length == state.cached:
+        if snapshot is not None and length == snapshot.length == state.cached:
             state.logits, state.hidden, state.was_set = snapshot.logits, snapshot.hidden, False
 
     def keep_snapshots(self, rows: Sequence[int]) -> None:
@@ -176,8 +181,8 @@ class Batch:
         if self._backend.capabilities.rewind:
             return
         self.forward(rows)
-        for i in rows:
-            self._cache.keep_snapshot(self._rows[i])
+        for row in (self._rows[i] for i in rows):
+            row.snapshot = self._cache.snapshot(row) or row.snapshot
 
     def set_logits(self, row: int, logits: Float32Array) -> None:
         """Replace the logits ``[vocab]`` of the token after a sequence's last one."""
@@ -217,8 +222,7 @@ class Batch:
         Raises:
             StateError: The batch is closed.
         """
-        if self._closed:
-            raise StateError("the sequences were closed")
+        self._check_open()
         other = copy.copy(self)
         other._cache, other._rows = self._cache.fork(self._rows)
         other._steps = self._steps.over(other._cache)
@@ -250,8 +254,7 @@ class Batch:
             StateError: A sequence has no tokens, or the batch is closed.
             BackendError: A step failed. The sequences are as they were.
         """
-        if self._closed:
-            raise StateError("the sequences were closed")
+        self._check_open()
         if not rows:
             return np.empty((0, self._backend.vocab_size), np.float32)
         states = [self._rows[i] for i in rows]
@@ -272,69 +275,48 @@ class Batch:
             return logits[0][None]
         return np.stack(logits, out=self._stacked.take((len(logits), self._backend.vocab_size)))
 
-    def all_logits(self, row: int, start: int, end: int) -> Float32Array:
-        """Logits after each of some tokens of a sequence, computed again.
+    def look_ahead(self, row: int, draft: Sequence[int]) -> list[Float32Array]:
+        """Logits of the token after a sequence's last one, and of those after each token of a draft, in one step.
+
+        When the sequence goes on as the draft says, `forward` has them at no cost. Where the backend cannot go back, what
+        the cache holds is copied first.
 
         Args:
             row: Which sequence.
-            start: The first token.
-            end: Behind the last one, above ``start``.
+            draft: Tokens of the vocabulary that may come, at least one, for which there is room.
 
         Returns:
-            float32 ``[end - start, vocab]``, all of which is in memory at once.
+            ``len(draft) + 1`` rows, float32 ``[vocab]``, to be read only.
 
         Raises:
+            StateError: The sequence has neither tokens nor logits, or the batch is closed.
             BackendError: A step failed. The sequence is as it was.
         """
-        return self._run_all(row, start, end, hidden=False)
+        assert draft and self.length(row) + len(draft) <= self._max_tokens
+        state = self._rows[row]
+        self._cache.forget(state, state.cached)
+        if self._steps.can_run_ahead(state, len(draft)):
+            self._check_open()
+        else:
+            with recomputing([state]):
+                self.forward([row])
+        self._cache.reserve(len(state.tokens) + len(draft), self._rows)
+        if not self._backend.capabilities.rewind:
+            state.checkpoint = self._cache.snapshot(state)
+        self._steps.run_ahead(state, draft, self._rows)
+        assert state.logits is not None and state.ahead is not None
+        return [state.logits, *state.ahead.logits]
 
-    def all_hidden_states(self, row: int, start: int, end: int) -> Float32Array:
-        """Hidden states of some tokens of a sequence, float32 ``[end - start, hidden]``; as `all_logits`.
-
-        Raises:
-            CapabilityError: The model's hidden states cannot be had.
-            BackendError: A step failed. The sequence is as it was.
-        """
-        self._check_hidden()
-        return self._run_all(row, start, end, hidden=True)
-
-    def hidden_states(self, rows: Sequence[int]) -> Float32Array:
-        """Hidden states of the last tokens of some of the sequences, float32 ``[rows, hidden]``.
-
-        The first call computes the last tokens again; from then on every step brings them.
-
-        Raises:
-            CapabilityError: The model's hidden states cannot be had.
-            StateError: A sequence has no tokens, or the batch is closed.
-            BackendError: A step failed. The sequences are as they were.
-        """
-        self._check_hidden()
-        self._steps.keeps_hidden = True
-        missing = [i for i in rows if self._rows[i].hidden is None]
-        held = [(row, row.logits, row.was_set) for row in (self._rows[i] for i in missing)]
-        try:
-            for row, _, _ in held:
-                row.logits = None
-            self.forward(missing)
-        finally:
-            for row, logits, was_set in held:
-                if logits is not None:
-                    row.logits, row.was_set = logits, was_set
-        found = [row.hidden for row in (self._rows[i] for i in rows) if row.hidden is not None]
-        return np.stack(found)
+    @property
+    def outputs(self) -> BatchOutputs:
+        """What the model gave for tokens that were run, computed again where it was not kept."""
+        return BatchOutputs(self._rows, self._cache, self._steps, self._backend, self.forward)
 
     def close(self) -> None:
         """Release the cache. Calling it twice is harmless."""
         self._closed = True
         self._cache.close()
 
-    def _run_all(self, row: int, start: int, end: int, *, hidden: bool) -> Float32Array:
-        state = self._rows[row]
-        self._cache.reserve(len(state.tokens), self._rows)
-        self._steps.prepare(state)
-        self._cache.forget(state, start)
-        return self._steps.run_all(state, start, end, self._rows, hidden=hidden)
-
-    def _check_hidden(self) -> None:
-        if not self._backend.capabilities.hidden_states:
-            raise CapabilityError("this model gives no hidden states: nothing in its graph looks like a head")
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StateError("the sequences were closed")

@@ -1,7 +1,8 @@
 """`BatchCache`: the cache of a `Batch`, in equal parts of which every sequence owns one.
 
-Of each sequence it is known how many tokens the cache holds (``BatchRow.cached``). That number is set back when the
-sequence is, and put at 0 where what the cache holds cannot be kept; it grows with the steps that are run.
+Of each sequence it is known how many tokens the cache holds (``BatchRow.cached``), and what behind its last one
+(``BatchRow.ahead``). That number is set back when the sequence is, and put at 0 where what the cache holds cannot be kept;
+it grows with the steps that are run.
 """
 
 from __future__ import annotations
@@ -78,28 +79,35 @@ class BatchCache:
                 row.awaits_copies = False
 
     def forget(self, row: BatchRow, cached: int) -> None:
-        """Hold at most ``cached`` tokens of a row: fewer where the backend can go back to its snapshot only, or to 0."""
-        if row.cached <= cached:
+        """Hold at most ``cached`` tokens of a row, and nothing behind its end.
+
+        Fewer where the backend can go back to a snapshot only, or to 0.
+        """
+        was_ahead, row.ahead = row.ahead is not None, None
+        if row.cached <= cached and not was_ahead:
             return
+        cached = min(cached, row.cached)
         if self._backend.capabilities.rewind:
             row.cached = cached
             return
         row.cached = 0
-        snapshot = row.snapshot
-        if snapshot is None or snapshot.length > cached or snapshot.long != row.long or self.copies:
+        if self.copies:
             return  # what a copy is still to be made of must stay where it is
-        assert self._cache is not None
-        (block,) = self.blocks(row.slot)
-        self._cache.import_block(block, snapshot.content, snapshot.length)
-        row.cached = snapshot.length
+        kept = [s for s in (row.snapshot, row.checkpoint) if s and s.length <= cached and s.long == row.long]
+        if kept:
+            assert self._cache is not None
+            snapshot = max(kept, key=lambda s: s.length)
+            (block,) = self.blocks(row.slot)
+            self._cache.import_block(block, snapshot.content, snapshot.length)
+            row.cached = snapshot.length
 
-    def keep_snapshot(self, row: BatchRow) -> None:
-        """Let a row that was run remember what the cache holds of it, where the backend cannot rewind."""
+    def snapshot(self, row: BatchRow) -> Snapshot | None:
+        """What the cache holds of a row that was run, where the backend cannot rewind; None if that cannot be had."""
         if self._cache is None or not row.cached or row.awaits_copies:
-            return  # what is still to be copied is kept by the row that it comes from
+            return None  # what is still to be copied is kept by the row that it comes from
         (block,) = self.blocks(row.slot)
         known = row.cached == len(row.tokens) and not row.was_set and row.logits is not None
-        row.snapshot = Snapshot(
+        return Snapshot(
             row.cached,
             row.long,
             self._cache.export_block(block, row.cached),
@@ -109,6 +117,7 @@ class BatchCache:
 
     def copy(self, source: BatchRow, free: list[BatchRow]) -> BatchRow:
         """A copy of a row in the slot of one of those that are ``free``: the one that needs the fewest copies."""
+        self.forget(source, source.cached)
         if self._cache is None:
             return replace(source, slot=free.pop(0).slot, tokens=source.tokens.copy(), cached=0, long=False)
         wanted = self._cached_row(source)
@@ -138,6 +147,8 @@ class BatchCache:
         """
         if num_tokens <= self._capacity:
             return
+        for row in rows:
+            self.forget(row, row.cached)
         wanted = self._first_tokens
         while wanted < num_tokens:
             wanted *= 2
@@ -164,6 +175,8 @@ class BatchCache:
             first_tokens=self._first_tokens,
             max_tokens=self._max_tokens,
         )
+        for row in rows:
+            self.forget(row, row.cached)
         copies = [replace(row, tokens=row.tokens.copy(), awaits_copies=False) for row in rows]
         held = self._cache
         if held is not None and any(row.cached for row in rows):

@@ -31,7 +31,7 @@ def test_every_token_has_its_logits_and_nothing_else_changes(tmp_path, name, chu
     before = batch.forward([0, 1])
     start = int(rng.integers(0, 8))
     end = int(rng.integers(start + 1, 10))
-    got = batch.all_logits(1, start, end)
+    got = batch.outputs.all_logits(1, start, end)
     whole = texts[1]
     if case.rope_switch is None or len(whole) <= case.rope_switch:  # else all of it is computed as a long one
         case.check(got, whole[:end], range(start, end))
@@ -47,7 +47,7 @@ def test_logits_that_were_set_stay():
     batch.extend(0, range(9))
     own = np.arange(50, dtype=np.float32)
     batch.set_logits(0, own)
-    got = batch.all_logits(0, 2, 9)
+    got = batch.outputs.all_logits(0, 2, 9)
     np.testing.assert_array_equal(got, [backend.logits(range(n)) for n in range(3, 10)])
     np.testing.assert_array_equal(batch.forward([0])[0], own)
 
@@ -60,6 +60,6 @@ def test_a_step_that_fails_leaves_the_sequence_as_it_was(rewind):
     batch.forward([0])
     backend.fail_at = {len(backend.steps) + 1}
     with pytest.raises(BackendError):
-        batch.all_logits(0, 0, 9)
+        batch.outputs.all_logits(0, 0, 9)
     batch.append(0, 3)
     np.testing.assert_array_equal(batch.forward([0])[0], backend.logits([*range(9), 3]))

@@ -134,11 +134,11 @@ def test_whatever_happened_before_a_sequence_is_what_its_tokens_are(
             batch.keep_snapshots([row])
         elif deed == "hidden":
             assert case.backend.capabilities.hidden_states
-            hidden = batch.hidden_states([row])
+            hidden = batch.outputs.hidden_states([row])
             if case.hidden is not None:
                 assert np.allclose(hidden[0], case.hidden(texts[row])[-1], atol=max(case.tolerance, 1e-5))
         elif deed == "all":
-            case.check(batch.all_logits(row, 0, len(texts[row])), texts[row], range(len(texts[row])))
+            case.check(batch.outputs.all_logits(row, 0, len(texts[row])), texts[row], range(len(texts[row])))
     for batch, texts in living:
         rows = [row for row, text in enumerate(texts) if text]
         for row, logits in zip(rows, batch.forward(rows), strict=True):

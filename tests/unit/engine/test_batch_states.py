@@ -30,14 +30,14 @@ def test_hidden_states_are_those_of_the_last_tokens(form: dict[str, Any]) -> Non
     batch.forward([0, 1])
     for more in ([], [9], [9, 8, 7, 6]):
         batch.extend(1, more)
-        hidden = batch.hidden_states([1, 0])
+        hidden = batch.outputs.hidden_states([1, 0])
         assert np.array_equal(hidden[0], backend.hidden_after(batch.tokens(1)))
         assert np.array_equal(hidden[1], backend.hidden_after(batch.tokens(0)))
         steps = backend.num_steps
-        batch.hidden_states([0, 1])
+        batch.outputs.hidden_states([0, 1])
         assert backend.num_steps == steps, "nothing is computed twice"
     batch.truncate(0, 2)
-    assert np.array_equal(batch.hidden_states([0])[0], backend.hidden_after([1, 2]))
+    assert np.array_equal(batch.outputs.hidden_states([0])[0], backend.hidden_after([1, 2]))
 
 
 def test_logits_that_were_set_stay_when_hidden_states_are_asked_for() -> None:
@@ -45,7 +45,7 @@ def test_logits_that_were_set_stay_when_hidden_states_are_asked_for() -> None:
     batch.extend(0, [1, 2])
     own = np.arange(VOCAB, dtype=np.float32)
     batch.set_logits(0, own)
-    batch.hidden_states([0])
+    batch.outputs.hidden_states([0])
     assert np.array_equal(batch.forward([0])[0], own)
 
 
@@ -53,7 +53,7 @@ def test_a_model_without_hidden_states_says_so() -> None:
     batch = Batch(FakeBackend(VOCAB), num_rows=1, max_tokens=8, chunk_tokens=8)
     batch.extend(0, [1])
     with pytest.raises(CapabilityError, match="no hidden states"):
-        batch.hidden_states([0])
+        batch.outputs.hidden_states([0])
 
 
 @settings(max_examples=60, deadline=None)

@@ -126,7 +126,7 @@ class RowSearch:
             longest = max(end - start for start, end in self._prompts)
             logits = np.full((len(self._rows), longest, self._spec.vocab_size), np.nan, np.float32)
             for i, (start, end) in enumerate(self._prompts):
-                logits[i, : end - start] = self._batch.all_logits(i, start, end)
+                logits[i, : end - start] = self._batch.outputs.all_logits(i, start, end)
             return logits
         if self._is_run or self._chosen_from is None:
             return self.logits()
@@ -139,20 +139,21 @@ class RowSearch:
         """Hidden states of the last run ``[rows, n, hidden]``; those of a prompt are computed again."""
         self._check_started()
         if self._prompts:
-            found = [self._batch.all_hidden_states(i, *span) for i, span in enumerate(self._prompts)]
+            found = [self._batch.outputs.all_hidden_states(i, *span) for i, span in enumerate(self._prompts)]
             return _padded(found, rows=range(len(found)), num_rows=len(found))
         if self._is_run or self._chosen_from is None:
             active = [i for i, row in enumerate(self._rows) if row.eos_at is None]
             if not active:
                 raise StateError("all rows are finished; append tokens or rewind to read hidden states")
-            states = self._batch.hidden_states(active)
+            states = self._batch.outputs.hidden_states(active)
             self._note_run()
         else:
             active, _ = self._chosen_from
             # what was chosen is there already, but of rows that it ended
             ends = [self._batch.length(i) - (self._rows[i].eos_at is None and not self._done) for i in active]
             states = [
-                self._batch.all_hidden_states(i, n - 1, n)[0] for i, n in zip(active, ends, strict=True)
+                self._batch.outputs.all_hidden_states(i, n - 1, n)[0]
+                for i, n in zip(active, ends, strict=True)
             ]
         return _padded([state[None] for state in states], rows=active, num_rows=len(self._rows))
 

@@ -1,0 +1,139 @@
+"""`LarkText`: a grammar in llguidance's dialect of Lark, put together rule by rule.
+
+The dialect: https://github.com/guidance-ai/llguidance/blob/main/docs/syntax.md
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from onnxgen.preprocess.tokenizer import Tokenizer
+    from onnxgen.preprocess.vocabulary import AddedToken
+
+JSON_BLANKS = r"[ \t]{1,2}|\r?\n[ \t]{0,32}"
+"""Blanks between two parts of JSON, a regular expression: at most two, or one line break with the indentation
+after it."""
+
+ANYTHING = r"(?s:.+)"
+"""Any text at all, but the empty one; a regular expression."""
+
+
+class LarkText:
+    """Collects rules; names are made of a word and a number, so that no rule has the name of another.
+
+    Names of the vocabulary (see `is_name`) are symbols of their own, which are not text: `literal` writes them
+    where they stand in a text, so that the model gives the token and not its letters.
+
+    Args:
+        tokenizer: The model's.
+        markers: Ids of more added tokens that are names.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, *, markers: Collection[int] = ()) -> None:
+        self._named = {
+            t.text: t for t in tokenizer.added_tokens if t.text and (is_name(t) or t.id in markers)
+        }
+        self._rules: dict[str, str] = {}
+        self._names: dict[str, str] = {}  # by what stands in the rule
+
+    def rule(self, word: str, body: str, *, options: str = "") -> str:
+        """Add a rule; gives its name. The same rule is added once.
+
+        Args:
+            word: What its name begins with; in capitals for a terminal.
+            body: What it stands for.
+            options: ``lazy``, say.
+        """
+        key = f"{word}[{options}]: {body}"
+        if key not in self._names:
+            name = f"{word}_{len(self._rules)}"
+            self._names[key] = name
+            self._rules[name] = f"{name}[{options}]: {body}" if options else f"{name}: {body}"
+        return self._names[key]
+
+    def text(self, start: str) -> str:
+        """The whole grammar; ``start`` is what an answer is."""
+        return "\n".join([f"start: {start}", *self._rules.values(), ""])
+
+    def pieces(self, text: str) -> list[str | int]:
+        """A text cut at the names in it, which are given as ids; the leftmost, of those the longest."""
+        inside = sorted((t for t in self._named if t in text), key=len, reverse=True)
+        if not inside:
+            return [text] if text else []
+        parts = re.split(f"({'|'.join(map(re.escape, inside))})", text)
+        return [self._named[part].id if part in self._named else part for part in parts if part]
+
+    def literal(self, text: str) -> str:
+        """Symbols for exactly this text; nothing for an empty one."""
+        return " ".join(
+            quoted(piece) if isinstance(piece, str) else token(piece) for piece in self.pieces(text)
+        )
+
+    def json(self, schema: Mapping[str, Any] | bool, *, lenient: bool = False) -> str:
+        """A symbol for JSON by a schema.
+
+        Args:
+            schema: A JSON Schema.
+            lenient: Keywords that cannot be enforced are left out instead of refused.
+        """
+        options: dict[str, Any] = {"whitespace_pattern": JSON_BLANKS}
+        if lenient:
+            options["lenient"] = True
+        whole = {"not": {}} if schema is False else {} if schema is True else dict(schema)
+        return self.rule("json", "%json " + json.dumps({**whole, "x-guidance": options}))
+
+    def free_text(self, *, without: Sequence[int] = (), pattern: str = f"/{ANYTHING}/") -> str:
+        """A symbol for text, which may be empty.
+
+        Control tokens are no text. Other names are, unless they are among ``without``.
+
+        Args:
+            without: Ids of names that are not text here.
+            pattern: A terminal's body: what the text between names may be.
+        """
+        shown = [t.id for t in self._named.values() if not t.special and t.id not in without]
+        terminal = self.rule("TEXT", pattern)
+        if not shown:
+            return self.rule("text", f"{terminal}?")
+        return self.rule("text", f"{terminal}? ({_tokens(shown)} {terminal}?)*")
+
+
+def is_name(token: AddedToken) -> bool:
+    """Whether a grammar has to name a token: special tokens, and others that look like ``<...>``."""
+    return token.special or (len(token.text) > 2 and token.text[0] == "<" and token.text[-1] == ">")
+
+
+def quoted(text: str) -> str:
+    """A text as a string of the grammar."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def pattern(regex: str) -> str:
+    """A regular expression as a terminal of the grammar."""
+    escaped = re.sub(r"(?s)\\(.)|/", lambda match: match[0] if match[1] else r"\/", regex)
+    return "/" + escaped.replace("\r", r"\r").replace("\n", r"\n") + "/"
+
+
+def token(token_id: int) -> str:
+    """A token as a symbol of the grammar."""
+    return f"<[{token_id}]>"
+
+
+def one_of(symbols: Iterable[str]) -> str:
+    """Alternatives as one symbol."""
+    listed = list(dict.fromkeys(symbols))
+    return listed[0] if len(listed) == 1 else f"({' | '.join(listed)})"
+
+
+def _tokens(ids: Sequence[int]) -> str:
+    ranges: list[list[int]] = []
+    for token_id in sorted(ids):
+        if ranges and ranges[-1][1] == token_id - 1:
+            ranges[-1][1] = token_id
+        else:
+            ranges.append([token_id, token_id])
+    return f"<[{','.join(f'{a}-{b}' if a < b else str(a) for a, b in ranges)}]>"

@@ -60,6 +60,12 @@ INPUTS_EMBEDS, EMBEDS_ROWS = "inputs_embeds", "embeds_rows"
 token's embedding, and int64 ``[given]``, the rows of the packed array where it does, in increasing order. Ids there count
 for nothing but must be in the vocabulary. Widths and scale are those of `GivesEmbeddings.token_embeddings`."""
 
+HIDDEN_STATES, AUX_HIDDEN_STATES = "hidden_states", "aux_hidden_states"
+"""Entries of ``Step.inputs`` of heads that draft for another model: float32 ``[tokens, width]``, a row for each new token.
+The former are hidden states of the kind that the head gives back itself (``want_hidden_states``), so that it can be chained;
+the latter, where a head has both, are other ones of the model that it drafts for. What a step leaves out is zeros.
+``Capabilities.row_widths`` has those that a graph reads; which of its inputs they are, ``DecoderModel.inputs`` says."""
+
 WINDOW_STEP_TOKENS = 1024
 """New tokens of a sequence in one step that a group of windows has room for beside the window itself."""
 
@@ -108,6 +114,10 @@ class DecoderModel:
         session_options: ``session_options`` of the model folder, uninterpreted.
         providers: Execution providers that the model folder asks for.
         embedding: The graph in front of the decoder, where it does not look ids up by itself.
+        hidden_outputs: Graph outputs that hidden states are, side by side. Empty: the one of the role ``hidden_states``
+            if the graph has it, else what its head multiplies.
+        input_vocab_size: Ids below it may stand in a step, where they are others than those that there are logits of
+            (a head that guesses frequent tokens only); None: they are the same.
     """
 
     path: Path
@@ -122,6 +132,13 @@ class DecoderModel:
     run_options: Mapping[str, str] = field(default_factory=dict[str, str])
     providers: tuple[ProviderSpec, ...] = ()
     embedding: EmbeddingGraph | None = None
+    hidden_outputs: tuple[str, ...] = ()
+    input_vocab_size: int | None = None
+
+    @property
+    def num_ids(self) -> int:
+        """Token ids of steps are below it."""
+        return self.vocab_size if self.input_vocab_size is None else self.input_vocab_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +166,7 @@ class Capabilities:
         extra_inputs: Names of inputs of the model's graph that adapters may have values for (``Adapter.inputs``) and
             that steps do not fill.
         required_inputs: Those of them that have no value by themselves: steps need an adapter that has one.
+        row_widths: Entries of ``Step.inputs`` that have a row for every new token (`HIDDEN_STATES`), and their widths.
     """
 
     ragged: bool
@@ -164,6 +182,7 @@ class Capabilities:
     embedding_size: int | None = None
     extra_inputs: frozenset[str] = frozenset()
     required_inputs: frozenset[str] = frozenset()
+    row_widths: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +253,7 @@ class Step:
         block_table: int32 ``[seqs, max_blocks]``, padded with ``NO_BLOCK``.
         logits_rows: int64 ``[wanted]``, rows of the packed array in increasing order.
         copies: Block copies to do before anything else.
-        inputs: Optional named inputs (`INPUTS_EMBEDS`); each backend lists the names it knows.
+        inputs: Optional named inputs (`INPUTS_EMBEDS`, `HIDDEN_STATES`); each backend lists the names it knows.
         want_hidden_states: Also return the last hidden states of the wanted rows.
         want_logits: False: return no logits, and as far as the backend can, do not compute them.
         window_table: int32 ``[seqs, max_blocks]`` of the layers that see a window; None without such a group. With
@@ -280,7 +299,7 @@ class StepOutput:
         logits: float32 ``[wanted, vocab]``, owned by the caller, in the order of ``Step.logits_rows``; ``[0, vocab]``
             if none were wanted.
         hidden_states: float32 ``[wanted, hidden]`` if they were asked for: what the head makes the logits of, behind
-            the last norm; owned by the caller.
+            the last norm, or what ``DecoderModel.hidden_outputs`` names; owned by the caller.
     """
 
     logits: Float32Array

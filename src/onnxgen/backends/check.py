@@ -34,7 +34,7 @@ def check_step(
         step: The step.
         geometry: Of the cache that it runs on.
         capabilities: What the backend can do.
-        vocab_size: Width of the logits.
+        vocab_size: Token ids are below it.
         adapters: Names of the adapters that are loaded.
 
     Raises:
@@ -76,6 +76,7 @@ def check_step(
         )
     if step.inputs:
         _check_embeds(step, capabilities)
+        _check_rows(step, capabilities)
     if step.want_hidden_states and not capabilities.hidden_states:
         raise StepError("hidden states were asked for, but this model does not give them")
 
@@ -94,6 +95,8 @@ def check_ids(token_ids: np.ndarray, vocab_size: int) -> None:
 
 def _check_embeds(step: Step, capabilities: Capabilities) -> None:
     embeds, rows = step.inputs.get(INPUTS_EMBEDS), step.inputs.get(EMBEDS_ROWS)
+    if embeds is None and rows is None:
+        return
     if embeds is None or rows is None:
         raise StepError(f"{INPUTS_EMBEDS} and {EMBEDS_ROWS} go together, got {sorted(step.inputs)}")
     if rows.ndim != 1 or rows.size == 0 or embeds.shape != (rows.size, capabilities.embedding_size):
@@ -107,6 +110,16 @@ def _check_embeds(step: Step, capabilities: Capabilities) -> None:
         )
     if rows[0] < 0 or rows[-1] >= step.num_tokens or (np.diff(rows) <= 0).any():
         raise StepError(f"{EMBEDS_ROWS} must increase within [0, {step.num_tokens}), got {rows.tolist()}")
+
+
+def _check_rows(step: Step, capabilities: Capabilities) -> None:
+    for name, width in capabilities.row_widths.items():
+        given = step.inputs.get(name)
+        if given is not None and (given.shape != (step.num_tokens, width) or given.dtype != np.float32):
+            raise StepError(
+                f"{name} must be float32 with a row of {width} for each of {step.num_tokens} tokens, got "
+                f"{given.dtype} of shape {given.shape}"
+            )
 
 
 def _check_tokens(step: Step, vocab_size: int) -> None:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from onnxgen.backends.adapters import Adapter
 from onnxgen.backends.base import (
     EMBEDS_ROWS,
+    HIDDEN_STATES,
     INPUTS_EMBEDS,
     NO_BLOCK,
     WINDOW_STEP_TOKENS,
@@ -67,6 +68,8 @@ class FakeBackend:
         fail_when: Asked with all tokens of each sequence of a step, new ones included: whether the step fails
             likewise for its sake, however often it is tried.
         adapters: Whether one adapter is applied to a whole step, or to each sequence its own.
+        reads_hidden: Act like a head that drafts for a model: steps may give `HIDDEN_STATES` of ``hidden_size``, and a
+            token beside some that are not all zeros counts as a token of its own (`token_beside`).
 
     Raises:
         ConfigError: Pages of a model that cannot rewind: no backend has them.
@@ -91,11 +94,15 @@ class FakeBackend:
         fail_steps: Collection[int] = (),
         fail_when: Callable[[Sequence[int]], bool] | None = None,
         adapters: Literal["step", "sequence"] = "sequence",
+        reads_hidden: bool = False,
     ) -> None:
         if block_size is not None and not rewind:
             raise ConfigError(
                 f"block_size={block_size} and rewind=False go together in no backend: a recurrent state lies in one slot"
             )
+        if reads_hidden and hidden_size is None:
+            raise ConfigError("reads_hidden needs a hidden_size: what steps give must have a width")
+        row_widths = {HIDDEN_STATES: hidden_size} if reads_hidden and hidden_size is not None else {}
         self._vocab_size = vocab_size
         self._script = sorted(
             ((tuple(k), tuple(v)) for k, v in (continuations or {}).items()), key=lambda kv: -len(kv[0])
@@ -114,8 +121,10 @@ class FakeBackend:
             batch_invariant=True,
             window=window,
             adapters=adapters,
-            inputs=frozenset() if hidden_size is None else frozenset({INPUTS_EMBEDS, EMBEDS_ROWS}),
+            inputs=frozenset(row_widths)
+            | (frozenset() if hidden_size is None else frozenset({INPUTS_EMBEDS, EMBEDS_ROWS})),
             embedding_size=hidden_size,
+            row_widths=row_widths,
         )
         self._adapters = LoadedAdapters[int](_mark, lambda _: None)
         self._lock = threading.Lock()
@@ -231,13 +240,24 @@ class FakeBackend:
         """The step's tokens as the model reads them: where embeddings are given, the tokens that these count as."""
         if not step.inputs:
             return step.token_ids
-        known = self.token_embeddings(np.arange(self._vocab_size))
         tokens = step.token_ids.copy()
+        for name in self._capabilities.row_widths:
+            for row, given in enumerate(step.inputs.get(name, ())):
+                if given.any():
+                    tokens[row] = self.token_beside(int(tokens[row]), given)
+        if EMBEDS_ROWS not in step.inputs:
+            return tokens
+        known = self.token_embeddings(np.arange(self._vocab_size))
         for row, given in zip(step.inputs[EMBEDS_ROWS], step.inputs[INPUTS_EMBEDS], strict=True):
             same = np.flatnonzero((known == given).all(axis=1))
             foreign = self._vocab_size + zlib.crc32(given.tobytes()) % (1 << (_MARK_SHIFT - 1))
             tokens[row] = same[0] if same.size else foreign
         return tokens
+
+    def token_beside(self, token: int, hidden: Float32Array) -> int:
+        """What a token counts as beside hidden states that are not all zeros: for the oracle, a token of its own."""
+        content = hidden.astype(np.float32).tobytes() + int(token).to_bytes(8, "little")
+        return self._vocab_size + zlib.crc32(content) % (1 << (_MARK_SHIFT - 1))
 
     def _sequence(self, step: Step, i: int, tokens: Int64Array, window_tokens: Int64Array) -> Int64Array:
         """Write the new tokens of sequence ``i`` and read the whole sequence back, as all layers see it."""

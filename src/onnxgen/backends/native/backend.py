@@ -65,7 +65,7 @@ class NativeBackend:
         self._limit_mb, self._block_size = config.memory_limit_mb, block_size
         self._switch_length = model.rope_switch_length
         self._layers = prepared.plan.caches
-        self._vocab_size = model.vocab_size
+        self._vocab_size, self._num_ids = model.vocab_size, model.num_ids
         longest = min(model.context_length, prepared.plan.positions or model.context_length)
         self._windows = layer_windows(prepared.plan, context=longest)
         embeddings = prepared.plan.embeddings
@@ -79,8 +79,10 @@ class NativeBackend:
             batch_invariant=True,
             adapters="sequence",
             window=max((window for window in self._windows if window is not None), default=None),
-            inputs=frozenset() if embeddings is None else frozenset({INPUTS_EMBEDS, EMBEDS_ROWS}),
+            inputs=frozenset(prepared.plan.row_widths)
+            | (frozenset() if embeddings is None else frozenset({INPUTS_EMBEDS, EMBEDS_ROWS})),
             embedding_size=None if embeddings is None else embeddings.width,
+            row_widths=prepared.plan.row_widths,
         )
         self._runner: StepRunner | None = _runner(
             prepared,
@@ -159,7 +161,7 @@ class NativeBackend:
                 step,
                 geometry=cache.geometry,
                 capabilities=self._capabilities,
-                vocab_size=self._vocab_size,
+                vocab_size=self._num_ids,
                 adapters=self._adapters,
             )
             numbers = [-1 if name is None else self._adapters.bound(name).number for name in step.adapters]
@@ -183,7 +185,7 @@ class NativeBackend:
             raise CapabilityError("this graph looks tokens up in several places: no row stands for a token")
         with self._lock:
             runner = self._loaded()
-            check_ids(token_ids, self._vocab_size)
+            check_ids(token_ids, self._num_ids)
             return runner.embeddings(token_ids)
 
     def profile(self, run: Callable[[], object]) -> StepProfile:

@@ -118,6 +118,26 @@ def _overwrite(builder: TableBuilder, call: Call) -> None:
     )  # fmt: skip
 
 
+def _given(builder: TableBuilder, call: Call) -> None:
+    y, word = call.writes["y"], Header[call.text("input").upper()]
+    builder.add(
+        row_kernels.token_rows_kernel(), call, parts(call.rows, lambda n: parts_of_rows(n, y.width)),
+        width=y.width, header_word=int(word), y=y, y_stride=builder.floats_between(y),
+    )  # fmt: skip
+
+
+def _join(builder: TableBuilder, call: Call) -> None:
+    y, offset = call.writes["y"], 0
+    for x in call.reads.values():
+        part = View(y.buffer, y.offset + offset, x.width)
+        builder.add(
+            row_kernels.unary_kernel("scale"), call, parts(call.rows, lambda n, w=x.width: parts_of_elements(n, w)),
+            rows=rows_word(call.rows), width=x.width, amount=1.0,
+            x=x, x_stride=builder.floats_between(x), y=part, y_stride=builder.floats_between(part),
+        )  # fmt: skip
+        offset += x.width
+
+
 def _norm(builder: TableBuilder, call: Call) -> None:
     x, y = call.reads["x"], call.writes.get("y")
     skip, total = call.reads.get("skip"), call.writes.get("sum")
@@ -238,6 +258,8 @@ def _pad(builder: TableBuilder, call: Call) -> None:
 _BINDERS: Mapping[Family, Callable[[TableBuilder, Call], None]] = MappingProxyType(
     {
         Family.EMBED: _embed,
+        Family.GIVEN: _given,
+        Family.JOIN: _join,
         Family.NORM: _norm,
         Family.PRODUCT: _product,
         Family.MAP: _map,

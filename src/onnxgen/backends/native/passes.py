@@ -7,12 +7,21 @@ Where the cuts are changes nothing: every token's result is its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
-from onnxgen.backends.base import EMBEDS_ROWS, FULL, INPUTS_EMBEDS, WINDOW, Step
+from onnxgen.backends.base import (
+    AUX_HIDDEN_STATES,
+    EMBEDS_ROWS,
+    FULL,
+    HIDDEN_STATES,
+    INPUTS_EMBEDS,
+    WINDOW,
+    Step,
+)
 from onnxgen.backends.native.contents import Span
 from onnxgen.graph.cpu.compiled.header import HEADER_WORDS, Header
 from onnxgen.graph.cpu.step.table import StepShape
@@ -72,12 +81,13 @@ def cut_step(
     tables = (step.block_table, step.block_table if step.window_table is None else step.window_table)
     slots = [_slots(step, *both, block_size, stored_size) for both in zip(groups, tables, strict=False)]
     given, embeds = step.inputs.get(EMBEDS_ROWS, _NO_ROWS), step.inputs.get(INPUTS_EMBEDS, _NO_EMBEDS)
+    states = {word: step.inputs[name] for name, word in _ROW_INPUTS.items() if name in step.inputs}
     if step.num_tokens <= most_tokens:
         whole = (
             step.token_ids, rotated, step.cu_seqlens, step.context_lens, step.logits_rows,
             tables[FULL], slots[FULL], tables[WINDOW], slots[-1], given, embeds,
         )  # fmt: skip
-        yield _pass(whole, first_row=0, stored_size=stored_size)
+        yield _with_rows(_pass(whole, first_row=0, stored_size=stored_size), states)
         return
     owners = np.repeat(np.arange(step.num_seqs), step.cu_seqlens[1:] - step.cu_seqlens[:-1])
     for start in range(0, step.num_tokens, most_tokens):
@@ -94,7 +104,8 @@ def cut_step(
             tables[WINDOW][first:last], slots[-1][start:end],
             given[from_given:to_given] - start, embeds[from_given:to_given],
         )  # fmt: skip
-        yield _pass(arrays, first_row=low, stored_size=stored_size)
+        own = _pass(arrays, first_row=low, stored_size=stored_size)
+        yield _with_rows(own, {word: rows[start:end] for word, rows in states.items()})
 
 
 def embedding_pass(token_ids: np.ndarray) -> Pass:
@@ -110,6 +121,16 @@ def with_adapters(own: Pass, adapters: np.ndarray) -> Pass:
     wanted = held[own.arrays[_ADDRESSES.index(Header.LOGITS_ROWS)]]
     own.header[Header.ADAPTERS], own.header[Header.WANTED_ADAPTERS] = held.ctypes.data, wanted.ctypes.data
     return replace(own, arrays=(*own.arrays, held, wanted))
+
+
+def _with_rows(own: Pass, states: Mapping[Header, np.ndarray]) -> Pass:
+    """The pass, which also has rows for its tokens, float32 ``[tokens, width]`` each."""
+    if not states:
+        return own
+    held = {word: np.ascontiguousarray(rows, np.float32) for word, rows in states.items()}
+    for word, rows in held.items():
+        own.header[word] = rows.ctypes.data
+    return replace(own, arrays=(*own.arrays, *held.values()))
 
 
 def _slots(
@@ -137,6 +158,9 @@ def _rotated(step: Step, spans: Sequence[Span], rotary: RotaryRows) -> np.ndarra
 
 
 _FEW_TOKENS = 32
+_ROW_INPUTS = MappingProxyType(
+    {HIDDEN_STATES: Header.HIDDEN_STATES, AUX_HIDDEN_STATES: Header.AUX_HIDDEN_STATES}
+)
 _ADDRESSES = (
     Header.TOKEN_IDS,
     Header.POSITIONS,

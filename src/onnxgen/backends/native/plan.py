@@ -36,6 +36,8 @@ class Family(enum.StrEnum):
     Roles of reads, writes and weights, and parameters:
 
     - ``EMBED``: ``-> y``; weight ``table``; ``factor``.
+    - ``GIVEN``: ``-> y``, rows that a step gives for its tokens; ``input`` (an entry of ``Step.inputs``).
+    - ``JOIN``: ``x0, x1, ... -> y``, side by side.
     - ``NORM``: ``x[, skip] -> y[, sum]``; weights ``scale``, ``[bias]``, ``[skip_bias]``; ``kind`` (``rms`` or
       ``layer``), ``epsilon``, ``groups`` (the row is normed in that many pieces, each with the same weights).
     - ``PRODUCT``: ``x[, residual] -> y``; weights ``matrix``, ``[bias]``; ``level`` (accuracy level of blocks),
@@ -61,6 +63,8 @@ class Family(enum.StrEnum):
     """
 
     EMBED = "embed"
+    GIVEN = "given"
+    JOIN = "join"
     NORM = "norm"
     PRODUCT = "product"
     MAP = "map"
@@ -233,6 +237,12 @@ class StepPlan:
     logits: View
     hidden_states: View | None = None
     positions: int | None = None
+
+    @property
+    def row_widths(self) -> Mapping[str, int]:
+        """Widths of what a step may give for each token, by its entry of ``Step.inputs``."""
+        given = [call for call in self.calls if call.family is Family.GIVEN]
+        return {call.text("input"): call.writes["y"].width for call in given}
 
     @property
     def embeddings(self) -> View | None:

@@ -48,7 +48,7 @@ class PlanStore:
         facts = (
             str(model.path.resolve()), state.st_size, state.st_mtime_ns, sorted(model.inputs.items()),
             sorted(model.outputs.items()), model.num_layers, model.vocab_size, model.context_length,
-            model.rope_switch_length, _code(),
+            model.rope_switch_length, model.hidden_outputs, _code(),
         )  # fmt: skip
         return hashlib.sha256(repr(facts).encode()).hexdigest()[:40]
 

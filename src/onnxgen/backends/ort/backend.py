@@ -110,7 +110,7 @@ class OrtBackend:
         self._caches = WeakSet[KVCache]()
         self._required = prepared.ports.required
         self._capabilities = self._plan.capabilities
-        self._vocab_size = model.vocab_size
+        self._vocab_size, self._num_ids = model.vocab_size, model.num_ids
         self._lock = threading.Lock()
         self.plan_kind = prepared.kind
         self.declined = prepared.declined
@@ -175,7 +175,7 @@ class OrtBackend:
                 step,
                 geometry=cache.geometry,
                 capabilities=self._capabilities,
-                vocab_size=self._vocab_size,
+                vocab_size=self._num_ids,
                 adapters=self._adapters,
             )
             assert runs is not None, "the check has found what is wrong with the adapters"
@@ -194,7 +194,7 @@ class OrtBackend:
             )
         with self._lock:
             self._loaded()
-            check_ids(token_ids, self._vocab_size)
+            check_ids(token_ids, self._num_ids)
             return self._look_up(token_ids)
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ import onnxruntime as ort
 
 from onnxgen.backends.base import Capabilities, KVCache, Step, StepOutput
 from onnxgen.backends.ort.embeddings import given_embeddings
+from onnxgen.backends.ort.given_rows import bind_rows
 from onnxgen.backends.ort.graph_edit.names import HEAD_ROWS, LOGITS_ROWS, Rows
 from onnxgen.backends.ort.plan import LoadedDecoder
 from onnxgen.backends.ort.rectangles import Rectangle, cut_into_rectangles
@@ -105,6 +106,7 @@ class BatchedPlan:
             binding.bind_cpu_input(LOGITS_ROWS, np.ascontiguousarray(call.wanted.rows)[None])
         if self._loaded.prepared.head_rows:
             binding.bind_cpu_input(HEAD_ROWS, call.wanted.head_rows(want_logits=results.want_logits))
+        bind_rows(binding, ports.rows, step, call.tokens)
         width = self._loaded.prepared.embedding_size
         if width is not None:
             given = given_embeddings(step, width, partial(call.place, step))

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from onnxgen.backends.base import FULL, CacheGeometry, Capabilities, KVCache, Step, StepOutput
 from onnxgen.backends.block_content import check_block, check_written, join_parts, split_parts
 from onnxgen.backends.ort.embeddings import given_embeddings
+from onnxgen.backends.ort.given_rows import rows_of
 from onnxgen.backends.ort.graph_edit.names import HEAD_ROWS, LOGITS_ROWS, Rows
 from onnxgen.backends.ort.plan import LoadedDecoder
 from onnxgen.backends.ort.ports import StateKind, StatePort
@@ -213,6 +214,7 @@ class DensePlan:
             inputs[HEAD_ROWS] = call.wanted.head_rows(want_logits=results.want_logits)
         if self._embedding_size is not None:
             inputs |= given_embeddings(step, self._embedding_size, partial(call.place, step)).inputs()
+        inputs |= rows_of(ports.rows, step, call.tokens)
         for i, port in enumerate(ports.states):
             inputs[port.past] = _past(port, [s.arrays[i] for s in held if past_len], past_len, len(held))
         names = [s.present for s in ports.states] + [ports.logits]

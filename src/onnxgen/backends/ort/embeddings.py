@@ -48,7 +48,7 @@ def given_embeddings(
         width: Of an embedding.
         place: Which of some rows of the step a call has, as indices, and the cells ``[found, 2]`` where.
     """
-    if not step.inputs:
+    if EMBEDS_ROWS not in step.inputs:
         return no_embeddings(width)
     found, cells = place(step.inputs[EMBEDS_ROWS])
     return GivenEmbeddings(

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnxgen.backends.base import Float32Array, Int64Array, Step
+from onnxgen.backends.base import EMBEDS_ROWS, Float32Array, Int64Array, Step
 from onnxgen.backends.ort.embeddings import GivenEmbeddings, given_embeddings, no_embeddings
+from onnxgen.backends.ort.given_rows import bind_rows
 from onnxgen.backends.ort.graph_edit.names import (
     CAPACITY,
     HEAD_ROWS,
@@ -122,8 +123,9 @@ class PackedCall:
             # only its width is left to matter, as the length that chooses rotary tables
             ones = np.ones((1, int(self._seqlens_k.max()) + 1), mask.dtype)
             self._binding.bind_cpu_input(mask.name, ones)
+        bind_rows(self._binding, self._ports.rows, step, self._source[:, None])
         width = self._embedding_size
-        if not step.inputs or width is None:
+        if EMBEDS_ROWS not in step.inputs or width is None:
             self._outputs.run(self._wanted, results)
             return
         self._bind_embeddings(given_embeddings(step, width, self._place))
@@ -135,7 +137,8 @@ class PackedCall:
     @property
     def repeats(self) -> bool:
         """Whether this is a whole step of one new token for each sequence, ready for `run_again`."""
-        return self._is_decode and self._ports.attention_mask is None and self._outputs.can_run_again
+        known = self._ports.attention_mask is None and not self._ports.rows
+        return self._is_decode and known and self._outputs.can_run_again
 
     def run_again(self, step: Step) -> Float32Array:
         """Run on another decode step of this form; returns its logits, float32 ``[wanted, vocab]``.

@@ -49,6 +49,7 @@ class LoadedDecoder:
             rewindable: Whether the cache is kept by position, so that it can be rewound.
         """
         width = self.prepared.embedding_size
+        row_widths = {port.role: port.width for port in self.prepared.ports.rows}
         required = frozenset(port.name for port in self.prepared.ports.required)
         return Capabilities(
             ragged=ragged,
@@ -57,7 +58,9 @@ class LoadedDecoder:
             copy_blocks=True,
             hidden_states=self.prepared.ports.hidden_states is not None,
             max_context=self.max_context,
-            inputs=frozenset() if width is None else frozenset({INPUTS_EMBEDS, EMBEDS_ROWS}),
+            inputs=frozenset(row_widths)
+            | (frozenset() if width is None else frozenset({INPUTS_EMBEDS, EMBEDS_ROWS})),
+            row_widths=row_widths,
             embedding_size=width,
             adapters="step",
             extra_inputs=frozenset((*required, *self.prepared.settled)),

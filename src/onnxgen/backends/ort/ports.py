@@ -46,6 +46,16 @@ class TokenPort:
 
 
 @dataclass(frozen=True, slots=True)
+class RowPort:
+    """An input with a row for every token, which steps give: its entry of ``Step.inputs``, its name, float type and width."""
+
+    role: str
+    name: str
+    dtype: str
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
 class AdapterPort:
     """An input that adapters, or whoever runs the model, have values for.
 
@@ -75,6 +85,7 @@ class Ports:
         states: All cached tensors.
         adapter: What adapters have values for.
         required: Inputs that nobody here knows, and that somebody must have a value for.
+        rows: Inputs with a row for every token.
     """
 
     input_ids: TokenPort
@@ -85,3 +96,4 @@ class Ports:
     states: tuple[StatePort, ...]
     adapter: tuple[AdapterPort, ...] = ()
     required: tuple[AdapterPort, ...] = ()
+    rows: tuple[RowPort, ...] = ()

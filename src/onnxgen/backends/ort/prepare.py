@@ -104,13 +104,16 @@ def prepare(
         surgery,
     )
     from onnxgen.backends.ort.model_file import parse_decoder
-    from onnxgen.backends.ort.read_ports import known_inputs, read_ports, settle_presets
+    from onnxgen.backends.ort.read_ports import hidden_outputs, known_inputs, read_ports, settle_presets
 
     file = parse_decoder(model, content)
     graph = file.model.graph
     settled = (*lora.settle_inputs(graph, known_inputs(model)), *settle_presets(graph))
     common.RemoveInitializersFromInputsPass()(file.model)
     ports = read_ports(graph, model)
+    named = hidden_outputs(graph, model)
+    if named:
+        ports = replace(ports, hidden_states=hidden_states.join_outputs(graph, named))
     _drop_other_outputs(graph, ports)
     opened = (*open_to.inputs, *lora.add_pairs(graph, open_to.nodes))
     row_selection.open_pruned_head(graph, logits=ports.logits)
@@ -161,6 +164,7 @@ def prepare(
         ports,
         attention_mask=_if_left(ports.attention_mask, left),
         position_ids=_if_left(ports.position_ids, left),
+        rows=tuple(port for port in ports.rows if port.name in left),
     )
     declined = tuple(f"{k.value}: {reason}" for k, reason in reasons.items() if reason is not None)
     return Prepared(
@@ -226,7 +230,11 @@ def _why_not_packed(
     position_ids, mask = ports.position_ids, ports.attention_mask
     return why_not_packable(
         graph,
-        token_inputs={ports.input_ids.name} | ({position_ids.name} if position_ids else set()),
+        token_inputs={
+            ports.input_ids.name,
+            *(port.name for port in ports.rows),
+            *([position_ids.name] if position_ids else ()),
+        },
         call_inputs={mask.name} if mask else set(),
         switches_rope=model.rope_switch_length is not None,
     )
@@ -288,12 +296,15 @@ def _name_slot_axes(graph: ir.Graph, ports: Ports, *, packed: bool) -> None:
     import onnx_ir as ir
 
     states = {name: s for s in ports.states for name in (s.past, s.present)}
+    widths = {port.name: port.width for port in ports.rows}
     for value in [*graph.inputs, *graph.outputs]:
         state = states.get(str(value.name))
         if state is not None:
             value.shape = ir.Shape(["slots", state.dims[0], state.positions or "capacity", state.dims[1]])
         elif packed and value.name in (ports.input_ids.name, _name_of(ports.position_ids)):
             value.shape = ir.Shape(["tokens", 1])
+        elif packed and value.name in widths:
+            value.shape = ir.Shape(["tokens", 1, widths[value.name]])
 
 
 def _name_of(port: TokenPort | None) -> str | None:

@@ -21,7 +21,7 @@ from onnxgen.backends.base import DecoderModel
 from onnxgen.backends.ort.external_files import ExternalFile, is_unchanged
 from onnxgen.backends.ort.graph_edit.names import Rows
 from onnxgen.backends.ort.plan_kind import PlanKind
-from onnxgen.backends.ort.ports import AdapterPort, Ports, StateKind, StatePort, TokenPort
+from onnxgen.backends.ort.ports import AdapterPort, Ports, RowPort, StateKind, StatePort, TokenPort
 from onnxgen.backends.ort.prepare import Prepared
 from onnxgen.foundations.files import atomic_file
 
@@ -52,7 +52,7 @@ class PreparedStore:
         digest.update(hashlib.sha256(embedding).digest())
         facts = (
             sorted(model.inputs.items()), sorted(model.outputs.items()), model.num_layers,
-            model.rope_switch_length, str(model.path.parent.resolve()), choices,
+            model.rope_switch_length, model.hidden_outputs, str(model.path.parent.resolve()), choices,
             [version(package) for package in ("onnxgen", "onnxruntime", "onnx-ir")],
         )  # fmt: skip
         digest.update(repr(facts).encode())
@@ -125,6 +125,7 @@ def _from_json(facts: dict[str, Any], content: bytes) -> Prepared:
     )
     for role in ("adapter", "required"):
         ports[role] = tuple(AdapterPort(**p | {"dims": tuple(p["dims"])}) for p in ports[role])
+    ports["rows"] = tuple(RowPort(**port) for port in ports["rows"])
     return Prepared(
         content=content,
         data_folder=Path(facts["data_folder"]),

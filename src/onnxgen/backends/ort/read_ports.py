@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
 import onnx_ir as ir
 
-from onnxgen.backends.base import DecoderModel
+from onnxgen.backends.base import AUX_HIDDEN_STATES, HIDDEN_STATES, DecoderModel
+from onnxgen.backends.head_outputs import no_hidden_output
 from onnxgen.backends.ort.graph_edit import gqa, widths
-from onnxgen.backends.ort.ports import AdapterPort, Ports, StateKind, StatePort, TokenPort
+from onnxgen.backends.ort.ports import AdapterPort, Ports, RowPort, StateKind, StatePort, TokenPort
 from onnxgen.errors import CapabilityError, ModelFileError
 
 DEFAULT_NAMES: Mapping[str, str] = MappingProxyType(
@@ -38,6 +39,7 @@ _STATE_ROLES = (
     ("past_conv_names", "present_conv_names", StateKind.FIXED),
 )
 
+_ROW_TYPES: Mapping[str, str] = MappingProxyType({"float": "float32", "float16": "float16"})
 _CACHES = ("past", "cache", "recurrent", "conv_state")
 
 
@@ -79,8 +81,22 @@ def read_ports(graph: ir.Graph, model: DecoderModel) -> Ports:
         logits=logits,
         hidden_states=hidden if hidden in outputs else None,
         states=tuple(_states(graph, model, inputs, outputs)),
+        rows=tuple(_row_ports(inputs, model)),
     )
     return replace(ports, required=_required(ports, graph, model))
+
+
+def hidden_outputs(graph: ir.Graph, model: DecoderModel) -> tuple[str, ...]:
+    """The outputs that hidden states are made of, in order; none where the model names none.
+
+    Raises:
+        ModelFileError: The graph lacks one.
+    """
+    outputs = [str(value.name) for value in graph.outputs]
+    for name in model.hidden_outputs:
+        if name not in outputs:
+            raise ModelFileError(no_hidden_output(model, name, outputs))
+    return model.hidden_outputs
 
 
 def known_inputs(model: DecoderModel) -> set[str]:
@@ -120,6 +136,22 @@ def _integer_type(value: ir.Value, model: DecoderModel) -> str:
             f"input {value.name!r} of {model.path} is {dtype or 'untyped'}, not int32 or int64"
         )
     return dtype
+
+
+def _row_ports(inputs: Mapping[str, ir.Value], model: DecoderModel) -> Iterator[RowPort]:
+    for role in (HIDDEN_STATES, AUX_HIDDEN_STATES):
+        value = inputs.get(model.inputs.get(role, ""))
+        if value is None:
+            continue
+        dims = [] if value.shape is None else list(value.shape)
+        width = dims[-1] if len(dims) == 3 else None
+        kind = "untyped" if value.dtype is None else value.dtype.name.lower()
+        if kind not in _ROW_TYPES or not isinstance(width, int):
+            raise CapabilityError(
+                f"input {value.name!r} of {model.path} is {kind} {dims}; float32 or float16 [batch, seq, width] of a "
+                "fixed width can be given"
+            )
+        yield RowPort(role, str(value.name), _ROW_TYPES[kind], width)
 
 
 def _states(
@@ -185,7 +217,7 @@ def _attention_of(graph: ir.Graph, past: ir.Value) -> ir.Node | None:
 def _required(ports: Ports, graph: ir.Graph, model: DecoderModel) -> tuple[AdapterPort, ...]:
     """Inputs that nobody here knows how to fill."""
     known = {p.name for p in (ports.input_ids, ports.attention_mask, ports.position_ids) if p is not None}
-    known |= {s.past for s in ports.states}
+    known |= {s.past for s in ports.states} | {port.name for port in ports.rows}
     required: list[AdapterPort] = []
     for value in graph.inputs:
         name = str(value.name)

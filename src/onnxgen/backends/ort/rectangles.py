@@ -18,6 +18,7 @@ class Rectangle:
     Attributes:
         sequences: Indices into the step, int64 ``[batch]``.
         past_lens: Tokens before these, int64 ``[batch]``.
+        tokens: Which of the step's tokens these are, int64 ``[batch, seq]``.
         token_ids: int64 ``[batch, seq]``.
         wanted: Rows whose logits are wanted.
         first: Where these tokens begin in each sequence's new ones.
@@ -25,6 +26,7 @@ class Rectangle:
 
     sequences: Int64Array
     past_lens: Int64Array
+    tokens: Int64Array
     token_ids: Int64Array
     wanted: WantedRows
     first: int
@@ -93,6 +95,7 @@ def _rectangle(
     return Rectangle(
         sequences=sequences,
         past_lens=step.context_lens[sequences].astype(np.int64) + start,
+        tokens=tokens,
         token_ids=step.token_ids[tokens],
         wanted=WantedRows(rows, results, whole=results.size == owner.size),
         first=start,

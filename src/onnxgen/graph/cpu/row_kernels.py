@@ -53,6 +53,11 @@ def given_rows_kernel() -> StepKernel:
     return step_kernel("row_gathers:given_rows", ("width", "y", "y_stride"))
 
 
+def token_rows_kernel() -> StepKernel:
+    """``y = x`` for the rows of all tokens that a word of the header has the address of, zeros where it is 0."""
+    return step_kernel("row_gathers:token_rows", ("width", "header_word", "y", "y_stride"))
+
+
 def wanted_rows_kernel() -> StepKernel:
     """``y[i] = x[r]`` for each row ``r`` whose logits are wanted."""
     return step_kernel("row_gathers:wanted_rows", ("width", "x", "x_stride", "y", "y_stride"))

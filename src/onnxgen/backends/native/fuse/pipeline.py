@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onnxgen.backends.native.fuse.attention_rows import share_attention_rows
 from onnxgen.backends.native.fuse.functions import fuse_functions
+from onnxgen.backends.native.fuse.head_last import head_last
 from onnxgen.backends.native.fuse.head_widths import pad_heads
 from onnxgen.backends.native.fuse.heads import fuse_heads
 from onnxgen.backends.native.fuse.joined import join_products
@@ -16,6 +17,7 @@ from onnxgen.backends.native.plan import StepPlan
 
 _REWRITES = (
     select_early,
+    head_last,
     fuse_functions,
     fuse_sums,
     fuse_heads,

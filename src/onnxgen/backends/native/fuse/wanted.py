@@ -12,7 +12,7 @@ from dataclasses import replace
 from onnxgen.backends.native.fuse.edits import with_calls
 from onnxgen.backends.native.plan import Buffer, Call, Family, RowKind, StepPlan, View
 
-_MIXING = frozenset((Family.ATTEND, Family.EMBED))
+_MIXING = frozenset((Family.ATTEND, Family.EMBED, Family.GIVEN))
 
 
 def select_early(plan: StepPlan) -> StepPlan:

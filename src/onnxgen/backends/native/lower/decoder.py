@@ -5,9 +5,11 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnxgen.backends.base import DecoderModel
+from onnxgen.backends.head_outputs import no_hidden_output
 from onnxgen.backends.native.lower.all_rules import RULES
 from onnxgen.backends.native.lower.choice import choose
 from onnxgen.backends.native.lower.constants import fold
+from onnxgen.backends.native.lower.given_rows import given_rows
 from onnxgen.backends.native.lower.graph_ports import input_meanings, layer_name, output_name
 from onnxgen.backends.native.lower.lengths import follows_from_lengths, make_samples, work_out
 from onnxgen.backends.native.lower.meanings import (
@@ -19,11 +21,11 @@ from onnxgen.backends.native.lower.meanings import (
 )
 from onnxgen.backends.native.lower.state import Lowering, whole_rows
 from onnxgen.backends.native.plan import Call, Family, RowKind, StepPlan, View
-from onnxgen.errors import CapabilityError
+from onnxgen.errors import CapabilityError, ModelFileError
 from onnxgen.graph.ir.schemas import normal_domain
 from onnxgen.graph.loader import LoadedGraph
 
-_MIXING = frozenset((Family.ATTEND, Family.EMBED))
+_MIXING = frozenset((Family.ATTEND, Family.EMBED, Family.GIVEN))
 
 
 def lower_decoder(loaded: LoadedGraph, model: DecoderModel) -> StepPlan:
@@ -31,6 +33,7 @@ def lower_decoder(loaded: LoadedGraph, model: DecoderModel) -> StepPlan:
 
     Raises:
         CapabilityError: Some nodes have no form for packed tokens; the message has every one of them, and why.
+        ModelFileError: An output is missing that hidden states are to be made of.
     """
     graph = loaded.model.graph
     opsets = {normal_domain(name): version for name, version in loaded.model.opset_imports.items()}
@@ -40,7 +43,9 @@ def lower_decoder(loaded: LoadedGraph, model: DecoderModel) -> StepPlan:
         opsets=opsets,
     )
     declined: list[str] = []
-    lowering.meanings.update(input_meanings(graph, model, lowering.samples, declined))
+    given = given_rows(lowering, graph, model, declined)
+    lowering.meanings.update(given)
+    lowering.meanings.update(input_meanings(graph, model, lowering.samples, declined, known=given))
     walk_nodes(lowering, graph, declined)
     if not declined:
         try:
@@ -85,8 +90,7 @@ def _plan(lowering: Lowering, graph: ir.Graph, model: DecoderModel) -> StepPlan:
     logits = outputs.get(output_name(model, "logits"))
     if logits is None:
         raise DeclineError(f"there is no output {output_name(model, 'logits')!r}")
-    hidden = outputs.get(output_name(model, "hidden_states"))
-    states = _before_head(lowering, logits) if hidden is None else _wanted(lowering, hidden)
+    states = _hidden_states(lowering, outputs, model, logits)
     last = _wanted(lowering, logits)
     if last.width != model.vocab_size:
         raise DeclineError(f"logits are {last.width} wide for a vocabulary of {model.vocab_size}")
@@ -99,6 +103,25 @@ def _plan(lowering: Lowering, graph: ir.Graph, model: DecoderModel) -> StepPlan:
         hidden_states=states,
         positions=lowering.positions,
     )
+
+
+def _hidden_states(
+    lowering: Lowering, outputs: dict[str, ir.Value], model: DecoderModel, logits: ir.Value
+) -> View | None:
+    names = model.hidden_outputs or (output_name(model, "hidden_states"),)
+    found = [outputs[name] for name in names if name in outputs]
+    if len(found) < len(names):
+        if not model.hidden_outputs:
+            return _before_head(lowering, logits)
+        missing = next(name for name in names if name not in outputs)
+        raise ModelFileError(no_hidden_output(model, missing, outputs))
+    parts = [_wanted(lowering, value) for value in found]
+    if len(parts) == 1:
+        return parts[0]
+    joined = lowering.add_buffer("onnxgen.hidden_states", RowKind.WANTED, sum(part.width for part in parts))
+    reads = {f"x{i}": part for i, part in enumerate(parts)}
+    lowering.calls.append(Call(Family.JOIN, RowKind.WANTED, reads, {"y": joined}, nodes=tuple(names)))
+    return joined
 
 
 def _wanted(lowering: Lowering, value: ir.Value) -> View:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import numpy as np
 import onnx_ir as ir
 
@@ -37,9 +39,14 @@ def layer_name(pattern: str, layer: int) -> str:
 
 
 def input_meanings(
-    graph: ir.Graph, model: DecoderModel, samples: tuple[Sample, ...], declined: list[str]
+    graph: ir.Graph,
+    model: DecoderModel,
+    samples: tuple[Sample, ...],
+    declined: list[str],
+    *,
+    known: Container[ir.Value] = (),
 ) -> dict[ir.Value, Meaning]:
-    """What the inputs mean; those that a step cannot fill are added to ``declined``."""
+    """What the inputs mean, but for those that are known; those that a step cannot fill are added to ``declined``."""
     caches = {
         layer_name(input_name(model, f"past_{part}_names"), layer): (part, layer)
         for part in ("key", "value")
@@ -47,6 +54,8 @@ def input_meanings(
     }
     found: dict[ir.Value, Meaning] = {}
     for value in graph.inputs:
+        if value in known:
+            continue
         name = str(value.name)
         if name == input_name(model, "input_ids"):
             found[value] = TokenIds(tuple((1, s.new) for s in samples))

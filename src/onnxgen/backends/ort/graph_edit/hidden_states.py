@@ -10,12 +10,15 @@ logits                          head, scaling, soft cap ── logits
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx_ir as ir
 
 from onnxgen.backends.ort.graph_edit.names import HEAD_ROWS
 from onnxgen.backends.ort.graph_edit.surgery import add_input, constant_values, gather_nd_before
 
 HIDDEN_STATES = "onnxgen.hidden_states"
+JOINED = "onnxgen.joined_states"
 
 _HEADS = frozenset({"MatMul", "MatMulNBits", "MatMulBnb4", "FusedMatMul"})
 # what moves rows to other places, so that what lies above it need not be [batch, seq, width]
@@ -33,6 +36,22 @@ def drop_output(graph: ir.Graph, name: str) -> None:
     value = _output(graph, name)
     graph.outputs.remove(value)
     value.name = f"{name}.before"
+
+
+def join_outputs(graph: ir.Graph, names: Sequence[str]) -> str:
+    """Make one output of some, side by side, in float32; returns its name."""
+    casts = [
+        ir.node("Cast", [_output(graph, name)], {"to": ir.DataType.FLOAT.value}, name=f"{JOINED}.{i}")
+        for i, name in enumerate(names)
+    ]
+    for cast in casts:
+        cast.outputs[0].name, cast.outputs[0].type = f"{cast.name}.float32", ir.TensorType(ir.DataType.FLOAT)
+    joined = ir.node("Concat", [cast.outputs[0] for cast in casts], {"axis": -1}, name=JOINED)
+    result = joined.outputs[0]
+    result.name, result.type = JOINED, ir.TensorType(ir.DataType.FLOAT)
+    graph.extend([*casts, joined])
+    graph.outputs.append(result)
+    return JOINED
 
 
 def give_out(graph: ir.Graph, *, logits: str) -> str | None:

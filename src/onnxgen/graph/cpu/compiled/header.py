@@ -31,6 +31,8 @@ class Header(IntEnum):
         GIVEN_EMBEDS: float32 ``[given, width]``.
         ADAPTERS: int32 ``[tokens]``: which adapter each token has, -1 for none; 0 where no token has one.
         WANTED_ADAPTERS: int32 ``[rows]``: likewise of the rows whose logits are wanted.
+        HIDDEN_STATES: float32 ``[tokens, width]``: hidden states that a graph reads; 0 where they are all zeros.
+        AUX_HIDDEN_STATES: float32 ``[tokens, width]``: likewise others of another model.
     """
 
     TOKENS = 0
@@ -55,6 +57,8 @@ class Header(IntEnum):
     GIVEN_EMBEDS = 19
     ADAPTERS = 20
     WANTED_ADAPTERS = 21
+    HIDDEN_STATES = 22
+    AUX_HIDDEN_STATES = 23
 
 
 HEADER_WORDS = 32

@@ -1,4 +1,4 @@
-"""Rows by number: embeddings of tokens, those that are given in their place, and the rows whose logits are wanted."""
+"""Rows by number: embeddings of tokens, what is given in their place or beside them, the rows whose logits are wanted."""
 
 from __future__ import annotations
 
@@ -95,5 +95,32 @@ def given_rows() -> Callable[[int, int, int, int, int], None]:
                 i += LANES
             if i < width:
                 store_first(y + 4 * i, width - i, load_first(x + 4 * i, width - i, _ZERO))
+
+    return kernel
+
+
+def token_rows() -> Callable[[int, int, int, int, int], None]:
+    """``y[t] = x[t]`` for all tokens, of rows that a word of the header has the address of; zeros where it has none.
+
+    Words:
+
+    1       width
+    2       which word
+    3, 4    y: float32 rows, floats between them
+    """
+
+    def kernel(row: int, step: int, scratch: int, part: int, parts: int) -> None:
+        width, source = word(row, 1), word(step, word(row, 2))
+        tokens, zeros = word(step, _TOKENS), load_first(row, 0, _ZERO)
+        for t in range(tokens * part // parts, tokens * (part + 1) // parts):
+            x = source + 4 * t * width
+            y = word(row, 3) + 4 * t * word(row, 4)
+            i = 0
+            while i + LANES <= width:
+                store(y + 4 * i, load(x + 4 * i) if source else zeros)
+                i += LANES
+            if i < width:
+                left = width - i
+                store_first(y + 4 * i, left, load_first(x + 4 * i, left, _ZERO) if source else zeros)
 
     return kernel

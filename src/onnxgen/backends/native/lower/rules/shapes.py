@@ -19,8 +19,8 @@ from onnxgen.backends.native.lower.meanings import (
 )
 from onnxgen.backends.native.lower.rule import Inputs, RuleTable, at
 from onnxgen.backends.native.lower.rules.selection import selected_end
-from onnxgen.backends.native.lower.state import Lowering, attribute, describe, integer, rows
-from onnxgen.backends.native.plan import View
+from onnxgen.backends.native.lower.state import Lowering, attribute, describe, integer, rows, whole_rows
+from onnxgen.backends.native.plan import Family, View
 
 TABLE = RuleTable()
 
@@ -93,6 +93,22 @@ def split(lowering: Lowering, node: ir.Node, inputs: Inputs) -> list[Meaning]:
         raise DeclineError(f"it splits {x.last} columns into {wanted} parts of {describe(sizes)}")
     starts = np.cumsum([0, *widths]).tolist()
     return [_columns(x, start, width) for start, width in zip(starts, widths, strict=False)]
+
+
+@TABLE.operator("Concat")
+def concat(lowering: Lowering, node: ir.Node, inputs: Inputs) -> list[Meaning]:
+    """Columns, side by side."""
+    parts = [whole_rows(x, f"input {i}") for i, x in enumerate(inputs)]
+    first, axis = parts[0], integer(node, "axis")
+    if axis % len(first.shapes[0]) != len(first.shapes[0]) - 1:
+        raise DeclineError(f"it joins along axis {axis} of {first.shapes[0]}, not rows by columns")
+    for part in parts:
+        if part.rows is not first.rows or any(
+            own[:-1] != other[:-1] for own, other in zip(part.shapes, first.shapes, strict=True)
+        ):
+            raise DeclineError(f"it joins {first.shapes[0]} and {part.shapes[0]}, which have other rows")
+    reads = {f"x{i}": part for i, part in enumerate(parts)}
+    return [lowering.emit(node, Family.JOIN, first, width=sum(part.last for part in parts), reads=reads)]
 
 
 @TABLE.operator("Slice")

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onnxgen.engine.execution import Executed
+from onnxgen.engine.masks import MaskWorker
 from onnxgen.engine.register import Register
 from onnxgen.engine.sample import Sample, SampleState
 from onnxgen.engine.sampling.logprobs import TokenLogprobs
@@ -19,6 +20,7 @@ from onnxgen.engine.tracing import trace_fork
 from onnxgen.errors import OnnxgenError
 from onnxgen.kvcache.manager import CacheManager
 from onnxgen.scheduler.job import Job
+from onnxgen.scheduler.plan import StepPlan
 from onnxgen.scheduler.scheduler import Scheduler
 
 Chosen = tuple[Sample, Job, "tuple[int, ...] | OnnxgenError | None"]
@@ -51,6 +53,7 @@ class Chooser:
 
     Args:
         sampler: Chooses from rows of logits.
+        masks: Works out what grammars allow.
         register: Knows whose sequences they are.
         scheduler: Told of forks.
         blocks: Asked only for the trace.
@@ -62,6 +65,7 @@ class Chooser:
         self,
         sampler: RowSampler,
         *,
+        masks: MaskWorker,
         register: Register,
         scheduler: Scheduler,
         blocks: CacheManager,
@@ -69,11 +73,19 @@ class Chooser:
         trace: EngineTrace | None,
     ) -> None:
         self._sampler = sampler
+        self._masks = masks
         self._register = register
         self._scheduler = scheduler
         self._blocks = blocks
         self._new_job_id = new_job_id
         self._trace = trace
+
+    def prepare(self, plan: StepPlan) -> None:
+        """Begin what can be done while a step is executed: work out what may follow in sequences with a grammar."""
+        reached = [self._register.sample(part.job.id) for part in plan.slices if part.reaches_end]
+        self._masks.begin(
+            [(s, ()) for s in reached if s.grammar is not None and s.request.max_new_tokens != 0]
+        )
 
     def choose(self, executed: Executed) -> Choices:
         """A token, or what prevented one, for every sample whose sequence reached its end."""
@@ -89,6 +101,10 @@ class Chooser:
                 ended.append((sample, part.job, None))
                 continue
             own = [(sample, part.job), *self._fork(sample, part.job)]
+            error = self._set_masks(own)
+            if error is not None:
+                ended += [(one, job, error) for one, job in own]
+                continue
             owners += own
             rows += [row] * len(own)
         if not owners:
@@ -107,6 +123,19 @@ class Chooser:
             return Choices([*ended, *chosen] if ended else chosen)
         scores = _logprobs([(row, *owners[row], tokens[row]) for row in asked], logits, drawn)
         return Choices([*ended, *chosen], {job_id: (score,) for job_id, score in scores.items()})
+
+    def _set_masks(self, own: Sequence[tuple[Sample, Job]]) -> OnnxgenError | None:
+        """Say which tokens may follow in a sample and those that forked off it, which are where it is; or why none may."""
+        first = own[0][0]
+        if first.grammar is None:
+            return None
+        try:
+            mask = self._masks.masks(first)[0]
+        except OnnxgenError as error:
+            return error
+        for sample, _ in own:
+            sample.mask = mask
+        return None
 
     def _score_prompts(self, executed: Executed) -> list[Chosen]:
         """Gather how probable prompts are; returns those that cannot be scored."""

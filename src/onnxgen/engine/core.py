@@ -24,9 +24,11 @@ from onnxgen.backends.base import Backend
 from onnxgen.engine.cache_size import make_cache
 from onnxgen.engine.choosing import Chooser
 from onnxgen.engine.config import EngineConfig
+from onnxgen.engine.constraints.compiler import GrammarCompiler
 from onnxgen.engine.events import EngineEvent, FinishReason
 from onnxgen.engine.execution import Executor
 from onnxgen.engine.intake import Intake
+from onnxgen.engine.masks import MaskWorker
 from onnxgen.engine.outside_pool import OutsidePool
 from onnxgen.engine.pool_shape import shape_of
 from onnxgen.engine.register import Register
@@ -43,7 +45,7 @@ from onnxgen.engine.tracing import (
     trace_restart,
     trace_usage,
 )
-from onnxgen.errors import StateError
+from onnxgen.errors import ConfigError, StateError
 from onnxgen.kvcache.manager import CacheManager
 from onnxgen.scheduler.config import SchedulerConfig
 from onnxgen.scheduler.costs import PreemptionCosts
@@ -70,11 +72,13 @@ class EngineCore:
         rope_switch_length: See `DecoderModel.rope_switch_length`.
         num_tokens: Ids from here on are padding of the vocabulary, and never chosen; None: there is none.
         unused_ids: Likewise, holes among the others.
+        grammars: Compiles grammars that requests ask for; stays the caller's. None: they must not.
         clock: Seconds from any beginning, for deadlines.
 
     Raises:
         BackendError: The cache cannot be had.
-        ConfigError: There is no such policy, or a file or folder of the configuration cannot be made.
+        ConfigError: There is no such policy, a file or folder of the configuration cannot be made, or the compiler of
+            grammars is made for another vocabulary or other ends.
     """
 
     def __init__(
@@ -87,6 +91,7 @@ class EngineCore:
         rope_switch_length: int | None = None,
         num_tokens: int | None = None,
         unused_ids: Sequence[int] = (),
+        grammars: GrammarCompiler | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         config = config or EngineConfig()
@@ -94,6 +99,7 @@ class EngineCore:
         limits = (context_length, able.max_context, config.max_seq_tokens)
         self._limit = min(n for n in limits if n is not None)
         self._eos_ids = frozenset(eos_ids)
+        _check_grammars(grammars, vocab_size=backend.vocab_size, eos_ids=self._eos_ids)
         self._switch = RotarySwitch(rope_switch_length)
         self._clock = clock
         self._strict = config.strict and not able.batch_invariant
@@ -136,12 +142,15 @@ class EngineCore:
             switch=self._switch,
             scheduler=self._scheduler,
             register=self._register,
+            grammars=grammars,
             new_job_id=job_ids.__next__,
             clock=clock,
             trace=self._trace,
         )
+        self._masks = MaskWorker(vocab_size=backend.vocab_size, eos_ids=sorted(self._eos_ids))
         self._chooser = Chooser(
             RowSampler(eos_ids=sorted(self._eos_ids), num_tokens=num_tokens, unused_ids=unused_ids),
+            masks=self._masks,
             register=self._register,
             scheduler=self._scheduler,
             blocks=self._blocks,
@@ -182,7 +191,8 @@ class EngineCore:
             TokenIdError: A token id is outside the vocabulary.
             OptionError: More alternatives are to be told of a token than there are, there is no such adapter, or
                 embeddings are of another width.
-            CapabilityError: Embeddings were given, and the model takes none.
+            CapabilityError: Embeddings were given, and the model takes none; or a grammar, and the engine has no compiler.
+            GrammarError: The grammar is wrong, impossible, not supported or too costly.
             ContextLengthError: Prompt and answer do not fit the longest sequence.
             AdmissionError: They can never fit the cache, or too many requests wait already.
             StateError: The engine is closed, or another thread owns it.
@@ -225,6 +235,7 @@ class EngineCore:
             assert not self._register.num_samples, "sequences wait, and none of them can run"
             return self._register.take_untold()
         self._note(plan)
+        self._chooser.prepare(plan)
         planned = time.perf_counter()
         executed = self._executor.run(plan)
         executed_at = time.perf_counter()
@@ -234,14 +245,14 @@ class EngineCore:
         try:
             choices = self._chooser.choose(executed)
             chosen_at = time.perf_counter()
-            self._settler.settle(choices, faults=executed.faults)
+            num_forced = self._settler.settle(choices, faults=executed.faults)
         except BaseException:
             self._want_logits_again()
             raise
         self._tally.add(
             plan,
             executed,
-            generated=choices.num_tokens,
+            generated=choices.num_tokens + num_forced,
             waiting=self._scheduler.num_waiting + self._scheduler.num_away,
             plan_s=planned - started,
             sample_s=chosen_at - executed_at,
@@ -327,6 +338,7 @@ class EngineCore:
             return
         self._own()
         self._register.drop_all()
+        self._masks.close()
         self._closed = True
         if self._trace is not None:
             trace_usage(self._trace, self._blocks.usage())
@@ -376,3 +388,13 @@ class EngineCore:
                 self._blocks.rewind(job.id, wanted)
                 if self._trace is not None:
                     trace_restart(self._trace, job, self._blocks)
+
+
+def _check_grammars(grammars: GrammarCompiler | None, *, vocab_size: int, eos_ids: frozenset[int]) -> None:
+    if grammars is None:
+        return
+    if grammars.vocab_size != vocab_size or frozenset(grammars.eos_ids) != eos_ids:
+        raise ConfigError(
+            f"the compiler of grammars is made for {grammars.vocab_size} tokens and the ends {sorted(grammars.eos_ids)}, the "
+            f"engine has {vocab_size} and {sorted(eos_ids)}; make it with these"
+        )

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from onnxgen.backends.base import Backend
+from onnxgen.engine.constraints.compiler import CompiledGrammar, GrammarCompiler
+from onnxgen.engine.constraints.grammar import Grammar
 from onnxgen.engine.register import Register
 from onnxgen.engine.request import EngineRequest, check_embedding_size, longest, prompt_ids
 from onnxgen.engine.rotary_switch import RotarySwitch
@@ -16,6 +18,7 @@ from onnxgen.engine.tokens import TokenBuffer
 from onnxgen.engine.trace import EngineTrace
 from onnxgen.engine.tracing import trace_submit
 from onnxgen.engine.tracked import Tracked
+from onnxgen.errors import CapabilityError
 from onnxgen.scheduler.job import Job
 from onnxgen.scheduler.scheduler import Scheduler
 
@@ -31,6 +34,7 @@ class Intake:
         switch: Which side of it a sequence begins on.
         scheduler: Gets the sequence that computes the prompt.
         register: Gets the request.
+        grammars: Compiles grammars; None: requests must not have one.
         new_job_id: Numbers for sequences.
         clock: Seconds from any beginning, for deadlines.
         trace: Told of requests; None: nobody is.
@@ -46,6 +50,7 @@ class Intake:
         switch: RotarySwitch,
         scheduler: Scheduler,
         register: Register,
+        grammars: GrammarCompiler | None,
         new_job_id: Callable[[], int],
         clock: Callable[[], float],
         trace: EngineTrace | None,
@@ -57,6 +62,7 @@ class Intake:
         self._switch = switch
         self._scheduler = scheduler
         self._register = register
+        self._grammars = grammars
         self._new_job_id = new_job_id
         self._request_ids = itertools.count()
         self._clock = clock
@@ -68,14 +74,23 @@ class Intake:
         request.sampling.check_ids(self._num_tokens)
         check_embedding_size(request, self._embedding_size)
         max_tokens = longest(request, context_length=self._limit)
+        grammar = None if request.grammar is None else self._compiled(request.grammar)
         if request.adapter is None:
-            return self._add(request, prompt, max_tokens, adapter_digest=None)
+            return self._add(request, prompt, max_tokens, adapter_digest=None, grammar=grammar)
         digest = self._adapters.acquire(request.adapter)
         try:
-            return self._add(request, prompt, max_tokens, adapter_digest=digest)
+            return self._add(request, prompt, max_tokens, adapter_digest=digest, grammar=grammar)
         except BaseException:
             self._adapters.release(request.adapter)
             raise
+
+    def _compiled(self, grammar: Grammar) -> CompiledGrammar:
+        if self._grammars is None:
+            raise CapabilityError(
+                f"a {grammar.kind} grammar was asked for, and this engine was made without a compiler of grammars; give "
+                "EngineCore one that knows the model's tokenizer"
+            )
+        return self._grammars.compile(grammar)
 
     def _add(
         self,
@@ -84,6 +99,7 @@ class Intake:
         max_tokens: int,
         *,
         adapter_digest: str | None,
+        grammar: CompiledGrammar | None,
     ) -> int:
         tracked = Tracked(
             next(self._request_ids),
@@ -92,6 +108,7 @@ class Intake:
             deadline=None if request.deadline_s is None else self._clock() + request.deadline_s,
             adapter_digest=adapter_digest,
             adapter_lane=request.adapter if self._one_adapter_a_step else None,
+            grammar=grammar,
         )
         tokens = TokenBuffer()
         tokens.extend(prompt)

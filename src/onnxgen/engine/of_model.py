@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from onnxgen.backends.base import Backend
 from onnxgen.engine.config import EngineConfig
+from onnxgen.engine.constraints.compiler import GrammarCompiler
 from onnxgen.engine.core import EngineCore
 from onnxgen.metadata.model_spec import ModelSpec
 from onnxgen.preprocess.vocabulary import UnusedIds
 
 
 def engine_of(
-    spec: ModelSpec, backend: Backend, config: EngineConfig, *, unused: UnusedIds | None = None
+    spec: ModelSpec,
+    backend: Backend,
+    config: EngineConfig,
+    *,
+    unused: UnusedIds | None = None,
+    grammars: GrammarCompiler | None = None,
 ) -> EngineCore:
     """An engine on a model's backend; the caller closes it.
 
@@ -19,6 +25,7 @@ def engine_of(
         backend: Executes the steps.
         config: Budgets, cache, policy.
         unused: Rows of the logits that are no token of the tokenizer, and never chosen; None: all are.
+        grammars: Compiles grammars that requests ask for; stays the caller's. None: they must not.
 
     Raises:
         BackendError: The cache cannot be had.
@@ -32,4 +39,5 @@ def engine_of(
         rope_switch_length=spec.decoder.rope_switch_length,
         num_tokens=None if unused is None else unused.num_tokens,
         unused_ids=() if unused is None else unused.holes,
+        grammars=grammars,
     )

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from onnxgen.engine.constraints.grammar import Grammar
 from onnxgen.engine.sampling.checks import check_integer, check_number
 from onnxgen.engine.sampling.custom import (
     BatchLogitsProcessor,
@@ -58,6 +59,9 @@ class EngineRequest:
             tokens, in the scale of `GivesEmbeddings`. The ids are then what penalties and scores see. None: nothing.
         speculation: Whether tokens are guessed ahead, which changes how fast an answer comes, and with ``draft_model``
             and ``heads`` which of the equally probable answers a seed gives. None: what `EngineConfig` says.
+        grammar: What the answer must look like, and where it ends: as soon as nothing but the end may follow, and no
+            sooner than that may, whatever ``ignore_eos`` and ``min_length`` say. Not together with ``forced_tokens``.
+            None: like anything.
     """
 
     prompt: Sequence[int]
@@ -80,6 +84,7 @@ class EngineRequest:
     sampler: Sampler | None = None
     prompt_embeds: npt.NDArray[np.float32] | None = None
     speculation: Speculation | None = None
+    grammar: Grammar | None = None
 
     def __post_init__(self) -> None:
         """Check every value that can be checked without a model.
@@ -111,6 +116,8 @@ class EngineRequest:
             raise OptionError(f"speculation must be a Speculation, got {self.speculation!r:.60}")
         if self.prompt_embeds is not None:
             _check_embeds(self.prompt_embeds, len(self.prompt))
+        if self.grammar is not None:
+            _check_grammar(self.grammar, self.sampling)
 
     def _check_logprobs(self) -> None:
         for name in ("logprobs", "prompt_logprobs"):
@@ -124,6 +131,15 @@ class EngineRequest:
                 f"prompt_logprobs_start={self.prompt_logprobs_start} says where prompt_logprobs begin, and there are "
                 "none; give prompt_logprobs, 0 for the prompt's tokens alone"
             )
+
+
+def _check_grammar(grammar: object, sampling: SamplingOptions) -> None:
+    if not isinstance(grammar, Grammar):
+        raise OptionError(f"grammar must be a Grammar, such as Grammar.json_object(), got {grammar!r:.60}")
+    if sampling.forced_tokens:
+        raise OptionError(
+            "a grammar and forced_tokens were given, and each says which tokens must follow; leave one of them out"
+        )
 
 
 def check_embedding_size(request: EngineRequest, size: int | None) -> None:

@@ -17,9 +17,10 @@ from enum import Enum, auto
 import numpy as np
 import numpy.typing as npt
 
+from onnxgen.engine.constraints.state import GrammarState
 from onnxgen.engine.events import TokenUsage
 from onnxgen.engine.request import EngineRequest
-from onnxgen.engine.sampling.custom import BatchLogitsProcessor, LogitsProcessor, Sampler
+from onnxgen.engine.sampling.custom import BatchLogitsProcessor, LogitsProcessor, Mask, Sampler
 from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.engine.sampling.state import RowState
 from onnxgen.engine.tokens import TokenBuffer
@@ -59,17 +60,21 @@ class Sample:
         options: How its tokens are chosen, with a seed.
         processors: Change its logits.
         sampler: Chooses its tokens in place of ours.
+        grammar: What its answer must look like, at the beginning of the answer; None: like anything.
 
     Attributes:
         state: Where it is in its life; changes through `advance` only.
         cached_tokens: Tokens of the prompt that the cache held when it was first admitted.
         row_state: What choosing its tokens has to remember.
+        mask: The tokens that may follow now, while a token is chosen; None: all may.
     """
 
     __slots__ = (
         "_prompt_tokens",
         "cached_tokens",
+        "grammar",
         "index",
+        "mask",
         "options",
         "processors",
         "request",
@@ -91,6 +96,7 @@ class Sample:
         options: SamplingOptions,
         processors: tuple[LogitsProcessor | BatchLogitsProcessor, ...],
         sampler: Sampler | None = None,
+        grammar: GrammarState | None = None,
     ) -> None:
         self.request_id = request_id
         self.index = index
@@ -100,6 +106,8 @@ class Sample:
         self.options = options
         self.processors = processors
         self.sampler = sampler
+        self.grammar = grammar
+        self.mask: Mask | None = None
         self.state = SampleState.WAITING
         self.cached_tokens = 0
         self.row_state = RowState()
@@ -113,6 +121,11 @@ class Sample:
     def history(self) -> npt.NDArray[np.int64]:
         """The sequence's ids, int64 ``[num_tokens]``: a view, valid until the next token."""
         return self.tokens.view()
+
+    @property
+    def answer(self) -> npt.NDArray[np.int64]:
+        """The ids behind the prompt, int64 ``[num_new_tokens]``: a view, valid until the next token."""
+        return self.tokens.view()[self._prompt_tokens :]
 
     @property
     def num_new_tokens(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Container, Sequence
 from itertools import zip_longest
 
 from onnxgen.engine.choosing import Choices
+from onnxgen.engine.grammar_following import follow, must_follow
 from onnxgen.engine.register import Register
 from onnxgen.engine.rotary_switch import RotarySwitch
 from onnxgen.engine.sample import Sample, SampleState
@@ -47,13 +48,17 @@ class Settler:
         self._blocks = blocks
         self._trace = trace
 
-    def settle(self, choices: Choices, *, faults: Sequence[tuple[Job, OnnxgenError]]) -> None:
+    def settle(self, choices: Choices, *, faults: Sequence[tuple[Job, OnnxgenError]]) -> int:
         """Append the tokens, end what they end, and say so.
 
         Args:
             choices: What was chosen.
             faults: Sequences that failed in the backend, and why.
+
+        Returns:
+            Tokens that had to follow those that were chosen, and were appended too.
         """
+        num_forced = 0
         for job, error in faults:
             self._register.end(self._register.sample(job.id), job, "error", error=error)
         if self._trace is not None:
@@ -70,6 +75,9 @@ class Settler:
                 self._register.end(sample, job, "length")
             else:
                 self._append_all(sample, job, tokens, choices.logprobs.get(job.id, ()))
+                if sample.grammar is not None:
+                    num_forced += self._follow_grammar(sample, job)
+        return num_forced
 
     def _append_all(
         self, sample: Sample, job: Job, tokens: Sequence[int], logprobs: Sequence[TokenLogprobs]
@@ -82,7 +90,7 @@ class Settler:
 
     def _append(self, sample: Sample, job: Job, token: int, logprobs: TokenLogprobs | None) -> None:
         request = sample.request
-        if token in self._eos_ids and not request.ignore_eos:
+        if token in self._eos_ids and (not request.ignore_eos or sample.grammar is not None):
             self._register.end(sample, job, "eos", token_id=token, is_eos=True, logprobs=logprobs)
             return
         if token in request.stop_token_ids:
@@ -90,13 +98,40 @@ class Settler:
             return
         sample.tokens.append(token)
         if sample.num_tokens >= job.max_tokens:
-            self._register.end(sample, job, "length", token_id=token, logprobs=logprobs)
+            self._end_at_limit(sample, job, token, logprobs)
             return
         if sample.state is not SampleState.DECODE and job.state is JobState.RUNNING:
             sample.advance(SampleState.DECODE)
         self._register.tell_token(sample, token, logprobs)
         if self._switch.exists and self._switch.is_crossed_by(sample.num_tokens):
             self._cross_rotary_switch(sample, job)
+
+    def _end_at_limit(self, sample: Sample, job: Job, token: int, logprobs: TokenLogprobs | None) -> None:
+        """End a sample that is as long as it may be; one whose grammar is complete needs not be longer."""
+        try:
+            reason = "eos" if follow(sample) else "length"
+        except OnnxgenError as error:
+            self._register.end(sample, job, "error", error=error)
+            return
+        self._register.end(sample, job, reason, token_id=token, logprobs=logprobs)
+
+    def _follow_grammar(self, sample: Sample, job: Job) -> int:
+        """End a sample whose grammar is complete; let the tokens follow that must, and say how many those are."""
+        before = sample.num_tokens
+        try:
+            while sample.state is not SampleState.FINISHED:
+                if follow(sample):
+                    self._register.end(sample, job, "eos")
+                    break
+                forced = must_follow(sample)
+                if not forced:
+                    break
+                if self._trace is not None:
+                    self._trace.forced(job.id, forced)
+                self._append_all(sample, job, forced, ())
+        except OnnxgenError as error:
+            self._register.end(sample, job, "error", error=error)
+        return sample.num_tokens - before
 
     def _cross_rotary_switch(self, sample: Sample, job: Job) -> None:
         """Compute a sequence again that has become too long for the factors its keys were made with."""

@@ -195,6 +195,10 @@ class EngineTrace:
         """``(seq, token id)`` chosen after what each sequence holds."""
         self._write("sample", tokens=[[seq, int(token)] for seq, token in tokens])
 
+    def forced(self, seq: int, tokens: Iterable[int]) -> None:
+        """Tokens that follow of necessity behind the one that was chosen, so that no logits were needed."""
+        self._write("forced", seq=seq, tokens=[*tokens])
+
     def fork(
         self,
         parent: int,

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from onnxgen.engine.constraints.compiler import CompiledGrammar
 from onnxgen.engine.embedded_tokens import EmbeddedTokens
 from onnxgen.engine.prompt_scores import PromptScores
 from onnxgen.engine.request import EngineRequest
@@ -28,6 +29,7 @@ class Tracked:
         deadline: Reading of the engine's clock at which it ends; None: never.
         adapter_digest: Of the adapter that it is computed with.
         adapter_lane: What keeps it apart from other requests in steps because of its adapter.
+        grammar: What its answers must look like; None: like anything.
 
     Attributes:
         lane: What keeps it apart from others in steps.
@@ -43,6 +45,7 @@ class Tracked:
         "deadline",
         "embedded",
         "extra",
+        "grammar",
         "id",
         "lane",
         "open",
@@ -60,9 +63,11 @@ class Tracked:
         deadline: float | None,
         adapter_digest: str | None = None,
         adapter_lane: Hashable = None,
+        grammar: CompiledGrammar | None = None,
     ) -> None:
         self.id = request_id
         self.request = request
+        self.grammar = grammar
         self.deadline = deadline
         self.lane = adapter_lane
         self.embedded = _embedded(request)
@@ -125,6 +130,7 @@ class Tracked:
             options=self._options[index],
             processors=tuple(self.request.processors),
             sampler=self.request.sampler,
+            grammar=None if self.grammar is None else self.grammar.new_state(),
         )
 
 

@@ -88,6 +88,16 @@ class Lives:
             s.has_logits = False
             self._world.append(s, [token])
 
+    def forced(self, f: Fields) -> None:
+        """A sequence goes on with tokens that no logits were needed for."""
+        s = self._world.find(f["seq"])
+        if s is None:
+            return
+        if self._world.has_ended(s):
+            self._world.note("after_finish", f"{s.name} gets forced tokens after its end")
+        s.has_logits = False
+        self._world.append(s, f["tokens"])
+
     def finish(self, f: Fields) -> None:
         """A sample's last event was told."""
         index, request = f["index"], self._world.requests.get(f["request"])

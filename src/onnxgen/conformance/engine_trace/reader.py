@@ -68,6 +68,7 @@ _FIELDS: dict[str, dict[str, str]] = {
     "commit": {"seq": "int", "length": "int", "blocks": "ints", "window": "ints"},
     "rollback": {"seq": "int"},
     "sample": {"tokens": "pairs"},
+    "forced": {"seq": "int", "tokens": "ints"},
     "preempt": {"seq": "int", "mode": "str"},
     "swap_out": {"key": "int", "pieces": "triples"},
     "swap_in": {"key": "int", "pieces": "triples"},

@@ -40,6 +40,7 @@ class Replay:
             "preempt": lives.preempt,
             "resume": lives.resume,
             "sample": lives.sample,
+            "forced": lives.forced,
             "finish": lives.finish,
             "release": lives.release,
             "budgets": steps.set_budgets,

@@ -1,0 +1,67 @@
+"""What a grammar says to an answer that has got longer: it ends here, or these tokens must follow."""
+
+from __future__ import annotations
+
+import math
+
+from onnxgen.engine.request import EngineRequest
+from onnxgen.engine.sample import Sample
+from onnxgen.errors import GrammarError, OnnxgenError
+
+
+def follow(sample: Sample) -> bool:
+    """Let a sample's grammar follow its answer.
+
+    Returns:
+        Whether nothing but the end can come now; False without a grammar.
+
+    Raises:
+        GrammarError: The grammar cannot be followed any further.
+    """
+    state = sample.grammar
+    if state is None:
+        return False
+    try:
+        state.follow(sample.answer)
+        return state.is_complete
+    except Exception as error:  # noqa: BLE001 - whatever a grammar raises, only its own request ends
+        raise as_grammar_error(error)  # noqa: B904 - it has its cause
+
+
+def must_follow(sample: Sample) -> tuple[int, ...]:
+    """Tokens that must come now in a sample that `follow` was called for, and for which the model is not asked.
+
+    Raises:
+        GrammarError: The grammar cannot be followed any further.
+    """
+    if sample.grammar is None or _looks_at_each_token(sample.request):
+        return ()
+    try:
+        return sample.grammar.forced()
+    except Exception as error:  # noqa: BLE001 - as above
+        raise as_grammar_error(error)  # noqa: B904 - as above
+
+
+def as_grammar_error(error: Exception) -> OnnxgenError:
+    """An error of ours as it is; any other one as what happened in a grammar."""
+    if isinstance(error, OnnxgenError):
+        return error
+    wrapped = GrammarError(f"the grammar cannot be followed any further: {type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def _looks_at_each_token(request: EngineRequest) -> bool:
+    """Whether something is to be done, or told, for every single token: then none is skipped.
+
+    Where tokens are ruled out, those that a grammar would write its text with may be among them.
+    """
+    options = request.sampling
+    return bool(
+        request.logprobs is not None
+        or request.processors
+        or request.sampler is not None
+        or options.bad_words
+        or options.no_repeat_ngram_size
+        or any(bias == -math.inf for _, bias in options.logit_bias)
+    )

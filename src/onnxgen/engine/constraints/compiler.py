@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from onnxgen.engine.constraints.blame import find_refused
 from onnxgen.engine.constraints.grammar import Grammar
 from onnxgen.engine.constraints.limits import GrammarLimits
 from onnxgen.engine.constraints.state import GrammarState
-from onnxgen.engine.constraints.translation import translate
+from onnxgen.engine.constraints.translation import Translated, translate
 from onnxgen.engine.constraints.vocabulary import Vocabulary
 from onnxgen.errors import GrammarError, StateError
 from onnxgen.preprocess.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLParserLimits
+
+
+_BLAME_S = 1.0
+"""So long the part at fault is looked for, when a grammar was refused."""
 
 
 class CompiledGrammar:
@@ -51,6 +60,7 @@ class GrammarCompiler:
         vocab_size: Rows of the model's logits.
         eos_ids: Tokens that end an answer; all are allowed exactly where a grammar accepts.
         limits: What a grammar may cost.
+        clock: Gives the time in seconds.
     """
 
     def __init__(
@@ -60,11 +70,13 @@ class GrammarCompiler:
         vocab_size: int,
         eos_ids: Sequence[int],
         limits: GrammarLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.vocab_size = vocab_size
         self.eos_ids = tuple(eos_ids)
         self.limits = limits or GrammarLimits()
         self._tokenizer = tokenizer
+        self._clock = clock
         self._vocabulary: Vocabulary | None = None
         self._vocabulary_lock = threading.Lock()
         self._lock = threading.Lock()
@@ -123,13 +135,44 @@ class GrammarCompiler:
             size -= len(oldest.source)
 
     def _compile(self, grammar: Grammar) -> CompiledGrammar:
+        translated = translate(grammar)
+        matcher = self._matcher(translated.text)
+        reason = _reason(matcher) if matcher.is_error() else self._first_step(matcher)
+        if reason is not None:
+            raise self._refusal(grammar, translated, reason)
+        warnings = [*translated.warnings, *matcher.get_grammar_warnings()]
+        return CompiledGrammar(grammar, matcher, self._ready_vocabulary(), warnings)
+
+    def _first_step(self, matcher: LLMatcher) -> str | None:
+        # A grammar may be well formed and allow nothing, or break at its first token. The first mask, which all
+        # requests need, is kept by the matcher.
+        words = np.zeros((self.vocab_size + 31) // 32, np.uint32)
+        matcher.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
+        if matcher.is_error():
+            return _reason(matcher)
+        first = int(np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))[0])
+        trial = matcher.deep_copy()
+        if first not in self.eos_ids and not trial.consume_token(first):
+            return _reason(trial)
+        return None
+
+    def _matcher(self, text: str) -> LLMatcher:
         from llguidance import LLMatcher
 
-        vocabulary = self._ready_vocabulary()
-        matcher = LLMatcher(vocabulary.handle, translate(grammar), log_level=0, limits=self._parser_limits())
-        if matcher.is_error():
-            raise GrammarError(f"the {grammar.kind} grammar is refused: {matcher.get_error()}")
-        return CompiledGrammar(grammar, matcher, vocabulary)
+        return LLMatcher(self._ready_vocabulary().handle, text, log_level=0, limits=self._parser_limits())
+
+    def _refusal(self, grammar: Grammar, translated: Translated, reason: str) -> GrammarError:
+        def refusal(text: str) -> str | None:
+            matcher = self._matcher(text)
+            return _reason(matcher) if matcher.is_error() else self._first_step(matcher)
+
+        until = self._clock() + _BLAME_S
+        for path, schema in translated.schemas:
+            alone = json.dumps({"grammars": [{"json_schema": schema}]})
+            if len(translated.schemas) == 1 or refusal(alone) is not None:
+                pointer = find_refused(schema, refusal, clock=self._clock, until=until)
+                return GrammarError(f"JSON schema, at {path}{pointer or '/'}: {reason}")
+        return GrammarError(f"the {grammar.kind} grammar is refused: {reason}")
 
     def _ready_vocabulary(self) -> Vocabulary:
         with self._vocabulary_lock:
@@ -152,3 +195,8 @@ class GrammarCompiler:
             max_grammar_size=limits.grammar_symbols,
             verbose_errors=False,
         )
+
+
+def _reason(matcher: LLMatcher) -> str:
+    reason = matcher.get_error().split("\n<", 1)[0].strip()
+    return "it allows nothing to be written" if reason in ("", "NoExtensionBias") else reason

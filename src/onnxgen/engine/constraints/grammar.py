@@ -59,8 +59,6 @@ class Grammar:
                 f"the {self.kind} grammar has {size} bytes, at most {MAX_SOURCE_BYTES} are taken: "
                 "make it smaller"
             )
-        if "\0" in source:
-            raise GrammarError(f"the {self.kind} grammar holds a NUL character, which no grammar can name")
 
     @classmethod
     def json_object(cls) -> Grammar:

@@ -180,8 +180,12 @@ class Batch:
         """
         if self._backend.capabilities.rewind:
             return
-        self.forward(rows)
-        for row in (self._rows[i] for i in rows):
+        states = [self._rows[i] for i in rows]
+        for row in states:
+            self._cache.forget(row, row.cached)
+        with recomputing([row for row in states if row.num_pending]):
+            self.forward(rows)
+        for row in states:
             row.snapshot = self._cache.snapshot(row) or row.snapshot
 
     def set_logits(self, row: int, logits: Float32Array) -> None:

@@ -117,7 +117,8 @@ class BatchCache:
 
     def copy(self, source: BatchRow, free: list[BatchRow]) -> BatchRow:
         """A copy of a row in the slot of one of those that are ``free``: the one that needs the fewest copies."""
-        self.forget(source, source.cached)
+        for row in (source, *free):
+            self.forget(row, row.cached)
         if self._cache is None:
             return replace(source, slot=free.pop(0).slot, tokens=source.tokens.copy(), cached=0, long=False)
         wanted = self._cached_row(source)

@@ -117,7 +117,7 @@ class BatchSteps:
     def can_run_ahead(self, row: BatchRow, num_tokens: int) -> bool:
         """Whether `run_ahead` may be called now: else the row itself is to be run first."""
         if row.num_pending == 0:
-            return True
+            return row.logits is not None
         known = row.num_pending == 1 and (row.embedded is None or not row.embedded.has(row.cached))
         length = len(row.tokens)
         return known and row.long == self._is_long(length) == self._is_long(length + num_tokens)

@@ -97,6 +97,7 @@ TOKENS = st.lists(st.integers(0, 60), min_size=1, max_size=6)
 DEEDS = st.lists(
     st.one_of(
         st.tuples(st.just("append"), TOKENS),
+        st.tuples(st.sampled_from(["ahead", "one by one"]), TOKENS),
         st.tuples(st.just("rewind"), st.floats(0, 1)),
         st.tuples(st.sampled_from(["forward", "keep", "fork", "hidden", "swap", "all"]), st.none()),
     ),
@@ -126,8 +127,20 @@ def test_whatever_happened_before_a_sequence_is_what_its_tokens_are(
         elif deed == "swap":
             batch.reorder([row, row])
             texts[:] = [texts[row].copy(), texts[row].copy()]
+        elif deed == "one by one" and len(texts[row]) + len(value) <= CONTEXT:
+            guessed = data.draw(st.booleans()) and bool(texts[row])
+            if guessed:
+                batch.look_ahead(row, value)
+            for token in value[: data.draw(st.integers(0, len(value)))]:
+                batch.append(row, token)
+                texts[row].append(token)
+                if data.draw(st.booleans()):
+                    case.check(batch.forward([row]), texts[row], [-1])
         elif not texts[row]:
             continue
+        elif deed == "ahead" and len(texts[row]) + len(value) <= CONTEXT:
+            ahead = np.stack(batch.look_ahead(row, value))
+            case.check(ahead, [*texts[row], *value], range(len(texts[row]) - 1, len(texts[row]) + len(value)))
         elif deed == "forward":
             case.check(batch.forward([row]), texts[row], [-1])
         elif deed == "keep":

@@ -1,7 +1,7 @@
 """``genai_config.json``: onnxruntime-genai's description of a model folder, read strictly.
 
 All keys that its released version reads are known here, with the same defaults; any other key is an
-error, as it is there. What we do more: two mistakes that it lets pass, a key that stands twice and
+error, as it is there, but for the section ``model.eagle``, which is ours. What we do more: two mistakes that it lets pass, a key that stands twice and
 ``//`` comments, are refused with a message that says so.
 """
 
@@ -17,7 +17,7 @@ from onnxgen.foundations.files import read_text
 from onnxgen.foundations.json_text import parse_json
 from onnxgen.metadata.document import AtLeast, Place, ReadBy, read_array, read_document, read_int
 from onnxgen.metadata.genai_config_decoder import Decoder, layers_exist
-from onnxgen.metadata.genai_config_drafters import BlockDrafter, Mtp
+from onnxgen.metadata.genai_config_drafters import BlockDrafter, Eagle, Mtp, mapped_with_size
 from onnxgen.metadata.genai_config_media import (
     AudioOutput,
     Embedding,
@@ -94,15 +94,18 @@ class Model:
     joiner: Joiner | None = None
     vad: Vad | None = None
     mtp: Mtp | None = None
+    eagle: Annotated[Eagle, mapped_with_size] | None = None
     dflash2: BlockDrafter | None = None
     dspark: BlockDrafter | None = None
     moonshine: Moonshine | None = None
     audio_output: AudioOutput | None = None
 
 
-def _one_block_drafter(model: Model, place: Place) -> Model:
+def _one_drafter_of_a_kind(model: Model, place: Place) -> Model:
     if model.dflash2 and model.dspark:
         raise place.error("has dflash2 and dspark; keep one of them")
+    if model.mtp and model.mtp.enabled and model.eagle and model.eagle.enabled:
+        raise place.error("has mtp and eagle; keep one of them, or set 'enabled' of one to false")
     return model
 
 
@@ -110,7 +113,7 @@ def _one_block_drafter(model: Model, place: Place) -> Model:
 class GenaiConfig:
     """A whole ``genai_config.json``."""
 
-    model: Annotated[Model, _one_block_drafter]
+    model: Annotated[Model, _one_drafter_of_a_kind]
     search: Search = field(default_factory=Search)
     engine: Annotated[Engine, one_way_of_batching] = field(default_factory=Engine)
     speculative: Speculative = field(default_factory=Speculative)

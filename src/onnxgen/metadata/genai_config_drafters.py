@@ -1,4 +1,20 @@
-"""Sections of ``genai_config.json`` for heads that draft tokens: ``mtp``, ``dflash2``, ``dspark``."""
+"""Sections of ``genai_config.json`` for heads that draft tokens: ``mtp``, ``dflash2``, ``dspark``; and ``eagle``.
+
+``eagle`` is of this project: onnxruntime-genai, which knows the others, refuses a folder that has it. Its meaning is that of
+`Eagle`, and a folder needs no other file for it::
+
+    "model": {
+      ...
+      "eagle": {
+        "filename": "eagle.onnx",
+        "main_hidden_states": ["hidden_states.2", "hidden_states.14", "hidden_states.25"],
+        "vocab_size": 32000,
+        "vocab_map": "eagle_vocab.json",
+        "inputs": {"hidden_states": "hidden_states", "aux_hidden_states": "aux_hidden_states"},
+        "outputs": {"logits": "logits", "hidden_states": "hidden_states_out"}
+      }
+    }
+"""
 
 from __future__ import annotations
 
@@ -53,6 +69,73 @@ class Mtp:
     head_size: Size = 0
     main_hidden_states: str = "hidden_states"
     inputs: MtpInputs = field(default_factory=MtpInputs)
+    outputs: MtpOutputs = field(default_factory=MtpOutputs)
+
+
+@dataclass(frozen=True, slots=True)
+class EagleInputs:
+    """Graph input names of a head of the EAGLE kind.
+
+    Attributes:
+        hidden_states: ``[batch, seq, width]``: what the head gave itself for the token before, where it guesses on from its
+            own guess; without ``aux_hidden_states`` also what the decoder gave.
+        aux_hidden_states: ``[batch, seq, width]``: what the decoder gave for the token before; zeros where the head guesses
+            on, as ``hidden_states`` are where it does not, so that a graph may add up what it makes of both. Empty: there
+            is no such input.
+    """
+
+    input_ids: str = "input_ids"
+    hidden_states: str = "hidden_states"
+    aux_hidden_states: str = ""
+    attention_mask: str = "attention_mask"
+    position_ids: str = "position_ids"
+    past_key_names: str = "past_key_values.%d.key"
+    past_value_names: str = "past_key_values.%d.value"
+
+
+def _some_outputs(names: tuple[str, ...], place: Place) -> tuple[str, ...]:
+    if not names or "" in names:
+        raise place.error("must name outputs of the decoder's graph, at least one")
+    return names
+
+
+def mapped_with_size(eagle: Eagle, place: Place) -> Eagle:
+    """Check: a vocabulary that is mapped has a size."""
+    if eagle.vocab_map and eagle.vocab_size is None:
+        raise place.key("vocab_size").error(
+            "is missing; with a vocab_map the head has fewer tokens than the model"
+        )
+    return eagle
+
+
+@dataclass(frozen=True, slots=True)
+class Eagle:
+    """A head that guesses further tokens from outputs of the decoder, one after the other (EAGLE, EAGLE-3).
+
+    Attributes:
+        enabled: False: it is not used.
+        filename: The ONNX file.
+        session_options: Its session options; None: the decoder's.
+        run_options: Its run options; None: the decoder's.
+        num_hidden_layers: Layers that keep keys and values.
+        main_hidden_states: Outputs of the decoder's graph ``[batch, seq, width]`` that it reads, side by side.
+        vocab_size: Width of its logits. None: the model's vocabulary. Fewer: without ``vocab_map`` the first of its ids.
+        vocab_map: JSON file, an array with the model's token id for each of the head's logits; empty: they are the same.
+        num_draft_tokens: The most tokens that it is made to guess in a row; None: any number.
+        inputs: Graph input names.
+        outputs: Graph output names. ``hidden_states`` is what the next guess reads.
+    """
+
+    enabled: bool = True
+    filename: FileName = ""
+    session_options: Session | None = None
+    run_options: Mapping[str, str] | None = None
+    num_hidden_layers: Count = 1
+    main_hidden_states: Annotated[tuple[str, ...], _some_outputs] = ("hidden_states",)
+    vocab_size: Count | None = None
+    vocab_map: FileName = ""
+    num_draft_tokens: Count | None = None
+    inputs: EagleInputs = field(default_factory=EagleInputs)
     outputs: MtpOutputs = field(default_factory=MtpOutputs)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from onnxgen.backends.base import DecoderModel, EmbeddingGraph, ProviderSpec
+from onnxgen.backends.base import DecoderModel, EmbeddingGraph
 from onnxgen.errors import CapabilityError, MetadataError
 from onnxgen.foundations.files import confined
 from onnxgen.metadata.compatibility import REASONING_TOKENS, ROPE_SWITCH_LENGTHS, TOOL_CALL_TOKENS
@@ -16,7 +16,8 @@ from onnxgen.metadata.end_tokens import folder_end_ids
 from onnxgen.metadata.genai_config import Model, read_genai_config
 from onnxgen.metadata.genai_config_decoder import Decoder, names_by_role
 from onnxgen.metadata.genai_config_run import Search
-from onnxgen.metadata.genai_config_session import SessionOptions
+from onnxgen.metadata.genai_head import head_spec
+from onnxgen.metadata.genai_session import providers_of, session_options_of
 from onnxgen.metadata.manifest import rope_switch_length
 from onnxgen.metadata.model_spec import ModelSpec, SearchDefaults, SpecialTokens
 
@@ -38,7 +39,7 @@ _OTHER_GRAPHS = {
 # Of these, the ones that make features of images and sounds, which the tokens of a text do without.
 _OF_FEATURES = ("vision", "speech")
 # Sections of models that only propose tokens: answers are the same without them.
-_DRAFTERS = ("mtp", "dflash2", "dspark")
+_DRAFTERS = ("dflash2", "dspark")
 
 
 def spec_from_genai_config(folder: Path, path: Path, *, overlays: Sequence[str]) -> ModelSpec:
@@ -62,6 +63,7 @@ def spec_from_genai_config(folder: Path, path: Path, *, overlays: Sequence[str])
         folder=folder,
         model_type=model.type,
         decoder=replace(decoder, embedding=_embedding(folder, model, path)),
+        head=head_spec(folder, path, model, decoder),
         context_length=context_length,
         vocab_size=vocab_size,
         tokens=_special_tokens(model, _other_ends(model, folder, tokenizer_dir, overlays)),
@@ -94,9 +96,9 @@ def _decoder(
         rope_switch_length=rope_switch_length(
             folder, otherwise=switch if switch is not None and context_length > switch else None
         ),
-        session_options=_session_options(folder, decoder.session_options),
+        session_options=session_options_of(folder, decoder.session_options),
         run_options=decoder.run_options or {},
-        providers=_providers(decoder.session_options, path),
+        providers=providers_of(decoder.session_options, path),
     )
 
 
@@ -155,25 +157,6 @@ def _refuse_other_decoders(decoder: Decoder, section: str, path: Path) -> None:
             f"tokens ('{section}.sliding_window' with slide_inputs or slide_key_value_cache); physically sliding KV "
             "caches are not supported yet"
         )
-
-
-def _session_options(folder: Path, options: SessionOptions) -> dict[str, Any]:
-    result: dict[str, Any] = options.as_mapping()
-    library = options.known.custom_ops_library
-    if library is not None:
-        # a folder may bring its own library, but not name one elsewhere on the machine
-        result["custom_ops_library"] = str(confined(folder, library, error=MetadataError))
-    return result
-
-
-def _providers(options: SessionOptions, path: Path) -> tuple[ProviderSpec, ...]:
-    for provider in options.provider_options:
-        if provider.device_filtering_options is not None:
-            raise CapabilityError(
-                f"{path}: device_filtering_options of provider {provider.name!r} are not supported yet; choose the "
-                "device with the provider's own options"
-            )
-    return tuple(ProviderSpec(provider.name, provider.options) for provider in options.provider_options)
 
 
 def _other_ends(model: Model, folder: Path, tokenizer_dir: Path, overlays: Sequence[str]) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from onnxgen.backends.base import ProviderSpec
+from onnxgen.backends.base import DecoderModel, ProviderSpec
 from onnxgen.errors import CapabilityError, MetadataError, ModelNotFoundError, OptionError
 from onnxgen.foundations.files import check_file, is_present
 from onnxgen.foundations.suggest import did_you_mean
@@ -78,13 +78,21 @@ def _with_data_and_providers(
             )
     if name not in model_data:
         check_file(decoder.path)
+    spec = dataclasses.replace(spec, decoder=dataclasses.replace(decoder, model_bytes=model_data.get(name)))
+    return spec if providers is None else _with_providers(spec, providers)
+
+
+def _with_providers(spec: ModelSpec, providers: tuple[ProviderSpec, ...]) -> ModelSpec:
+    def changed(model: DecoderModel) -> DecoderModel:
+        return dataclasses.replace(model, providers=providers)
+
     return dataclasses.replace(
         spec,
-        decoder=dataclasses.replace(
-            decoder,
-            model_bytes=model_data.get(name),
-            providers=decoder.providers if providers is None else providers,
-        ),
+        decoder=changed(spec.decoder),
+        draft=None if spec.draft is None else changed(spec.draft),
+        head=None
+        if spec.head is None
+        else dataclasses.replace(spec.head, decoder=changed(spec.head.decoder)),
     )
 
 

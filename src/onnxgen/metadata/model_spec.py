@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,34 @@ class SearchDefaults:
 
 
 @dataclass(frozen=True, slots=True)
+class HeadSpec:
+    """A head of the model's own, which guesses tokens from what the decoder makes of those before.
+
+    It computes a token's row from the token and from hidden states of the one before it: the decoder's where that is known,
+    the head's own where it is a guess.
+
+    Attributes:
+        name: The section that declares it.
+        decoder: What a backend needs to load its graph. ``inputs`` has the role ``hidden_states``.
+        target_outputs: Outputs of the decoder's graph that it reads, side by side.
+        reads_aux: They go to its input ``aux_hidden_states``, and its own to ``hidden_states``; False: all to the latter.
+        target_ids: The model's token id for each of its logits; None: they are the same ids.
+        max_draft_tokens: The most tokens that it is made to guess in a row; None: any number.
+    """
+
+    name: str
+    decoder: DecoderModel
+    target_outputs: tuple[str, ...]
+    reads_aux: bool = False
+    target_ids: tuple[int, ...] | None = None
+    max_draft_tokens: int | None = None
+
+    def target(self, decoder: DecoderModel) -> DecoderModel:
+        """The model's decoder, made to give the hidden states that this head reads."""
+        return replace(decoder, hidden_outputs=self.target_outputs)
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSpec:
     """What a model folder means.
 
@@ -70,6 +98,7 @@ class ModelSpec:
         tokens: Special token ids.
         search: Default search options.
         draft: A smaller decoder of the same vocabulary, whose tokens the decoder only checks; None: there is none.
+        head: A head of the model's own that guesses tokens; None: there is none. Needs its ``target`` to be loaded.
         speculative: How tokens are guessed ahead, where nobody says otherwise.
         tokenizer_dir: Folder with the tokenizer files.
         required_capabilities: Names of capabilities without which the model cannot run.
@@ -87,6 +116,7 @@ class ModelSpec:
     tokenizer_dir: Path
     source: Path
     draft: DecoderModel | None = None
+    head: HeadSpec | None = None
     speculative: Speculative = field(default_factory=Speculative)
     required_capabilities: tuple[str, ...] = ()
     raw: Mapping[str, Any] = field(default_factory=dict[str, Any])

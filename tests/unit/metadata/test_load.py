@@ -236,7 +236,7 @@ class TestMoreThanADecoder:
         with pytest.raises(CapabilityError, match="device_filtering_options of provider 'X'"):
             load_model_spec(folder(tmp_path, with_decoder(session_options=options)))
 
-    @pytest.mark.parametrize("section", ["mtp", "dflash2", "dspark"])
+    @pytest.mark.parametrize("section", ["dflash2", "dspark"])
     def test_drafters_are_left_aside_with_a_warning(self, tmp_path, section, caplog):
         with caplog.at_level(logging.WARNING):
             load_model_spec(folder(tmp_path, {section: {}}))

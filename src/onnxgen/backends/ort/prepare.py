@@ -113,7 +113,8 @@ def prepare(
     ports = read_ports(graph, model)
     named = hidden_outputs(graph, model)
     if named:
-        ports = replace(ports, hidden_states=hidden_states.join_outputs(graph, named))
+        only = named[0] if len(named) == 1 else hidden_states.join_outputs(graph, named)
+        ports = replace(ports, hidden_states=only)
     _drop_other_outputs(graph, ports)
     opened = (*open_to.inputs, *lora.add_pairs(graph, open_to.nodes))
     row_selection.open_pruned_head(graph, logits=ports.logits)

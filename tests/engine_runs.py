@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
+
+from list_grammars import ListCompiler, ListState, lists
 from onnxgen.backends.adapters import Adapter
 from onnxgen.backends.base import KVCache, Step, StepOutput
 from onnxgen.backends.fake import FakeBackend
@@ -19,13 +22,14 @@ from onnxgen.conformance.engine_trace import TraceReport, check_trace
 from onnxgen.engine import core, outside_pool
 from onnxgen.engine.block_mover import CacheBlockMover
 from onnxgen.engine.config import EngineConfig
+from onnxgen.engine.constraints.grammar import Grammar
 from onnxgen.engine.core import EngineCore
 from onnxgen.engine.events import EngineEvent
 from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.sampling.logprobs import TokenLogprobs
 from onnxgen.engine.sampling.rows import Drawn, RowSampler
 from onnxgen.engine.sampling.scoring import processed_logprobs, raw_logprobs
-from onnxgen.errors import AdmissionError, BackendError, ContextLengthError
+from onnxgen.errors import AdmissionError, BackendError, ContextLengthError, OnnxgenError
 from onnxgen.scheduler.config import SchedulerConfig
 from random_sampling import random_sampling
 from sampled_sequences import SampledSequence
@@ -35,6 +39,7 @@ VOCAB = 13
 EOS = 12
 ADAPTERS = ("poet", "lawyer")
 MAX_CONTEXT = 48
+GRAMMARS = ListCompiler(VOCAB, [EOS])
 
 
 @dataclass(frozen=True)
@@ -45,11 +50,13 @@ class SoloAnswer:
         tokens: Of the answer, without one that ends it.
         reason: Why it ends.
         scores: Of these tokens, and of one that ends it, where they were asked for.
+        asked_after: How many of them there were each time that the model was asked.
     """
 
     tokens: list[int]
     reason: str
     scores: list[TokenLogprobs | None]
+    asked_after: list[int]
 
 
 def solo_answer(backend: FakeBackend, request: EngineRequest, index: int, *, max_tokens: int) -> SoloAnswer:
@@ -68,21 +75,60 @@ def solo_answer(backend: FakeBackend, request: EngineRequest, index: int, *, max
     sampler = RowSampler(eos_ids=[EOS])
     if request.max_new_tokens is not None:
         max_tokens = min(max_tokens, row.prompt_tokens + request.max_new_tokens)
+    grammar = None if request.grammar is None else GRAMMARS.compile(request.grammar).new_state()
     scores: list[TokenLogprobs | None] = []
+    asked_after: list[int] = []
     reason = "length" if row.num_tokens == max_tokens else None
     while reason is None:
+        asked_after.append(row.num_new_tokens)
         logits = backend.logits_after(row.tokens, adapter=request.adapter)
+        row.mask = None if grammar is None else _solo_mask(grammar, row, request)
         [token], drawn = sampler.choose_and_keep(logits[None].copy(), [row], keep=[0])
-        assert isinstance(token, int), token
+        if isinstance(token, OnnxgenError):
+            assert grammar is not None, token  # grammar and options may leave nothing
+            reason = "error"
+            break
         scores.append(_solo_score(request, logits, drawn[0], token))
-        if token == EOS and not request.ignore_eos:
-            reason = "eos"
-        elif token in request.stop_token_ids:
-            reason = "stop"
-        else:
-            row.tokens.append(token)
-            reason = "length" if row.num_tokens == max_tokens else None
-    return SoloAnswer(row.tokens[row.prompt_tokens :], reason, scores)
+        reason = _append(row, token, request, grammar, max_tokens)
+        if grammar is None:
+            continue
+        grammar.follow(row.tokens[row.prompt_tokens :])
+        for forced in () if reason is not None or _sees_each_token(request) else grammar.forced():
+            if reason is None:
+                scores.append(None)
+                reason = _append(row, forced, request, grammar, max_tokens)
+        grammar.follow(row.tokens[row.prompt_tokens :])
+        reason = reason or ("eos" if grammar.is_complete else None)
+    return SoloAnswer(row.tokens[row.prompt_tokens :], reason, scores, asked_after or [0])
+
+
+def _append(row: SampledSequence, token: int, request: EngineRequest, grammar, max_tokens: int) -> str | None:
+    """Let an answer go on with a token, and say why it ends, if it does."""
+    if token == EOS and (grammar is not None or not request.ignore_eos):
+        return "eos"
+    if token in request.stop_token_ids:
+        return "stop"
+    row.tokens.append(token)
+    if row.num_tokens < max_tokens:
+        return None
+    if grammar is not None:
+        grammar.follow(row.tokens[row.prompt_tokens :])
+    return "eos" if grammar is not None and grammar.is_complete else "length"
+
+
+def _solo_mask(grammar: ListState, row: SampledSequence, request: EngineRequest):
+    mask = np.zeros(1, np.uint32)
+    grammar.follow(row.tokens[row.prompt_tokens :])
+    grammar.fill(mask)
+    others = mask & ~np.uint32(1 << EOS)
+    return others if request.ignore_eos and others.any() else mask
+
+
+def _sees_each_token(request: EngineRequest) -> bool:
+    options = request.sampling
+    forbids = any(bias == float("-inf") for _, bias in options.logit_bias)
+    bans = options.bad_words or options.no_repeat_ngram_size
+    return request.logprobs is not None or bool(bans) or forbids
 
 
 def _solo_score(request: EngineRequest, logits, drawn: Drawn, token: int) -> TokenLogprobs | None:
@@ -233,7 +279,12 @@ class RandomRun:
             mock.patch.object(core, "_LOGITS_BYTES", 4 * VOCAB * self.rng.choice([1, 2, 7, 1000])),
         ):
             return EngineCore(
-                self.backend, config, eos_ids=[EOS], rope_switch_length=self.rope_switch, clock=self.clock
+                self.backend,
+                config,
+                eos_ids=[EOS],
+                rope_switch_length=self.rope_switch,
+                grammars=GRAMMARS,
+                clock=self.clock,
             )
 
     def run(self) -> Outcome:
@@ -397,8 +448,7 @@ class RandomRun:
         fails = self.backend_options.get("fail_when", lambda tokens: False)
         limit = self.core.max_seq_tokens
         solo = solo_answer(self.backend, request, index, max_tokens=limit)
-        fed = len(solo.tokens) - (solo.reason == "length")
-        for length in range(max(fed, 0) + 1):
+        for length in solo.asked_after:
             if fails([*request.prompt, *solo.tokens[:length]]):
                 return solo.tokens[:length], "error", solo.scores[:length]
         return solo.tokens, solo.reason, solo.scores
@@ -465,9 +515,12 @@ class RandomRun:
             scoring["prompt_logprobs"] = rng.choice([0, 0, 2, VOCAB])
             scoring["prompt_logprobs_start"] = rng.choice([0, 0, rng.randrange(len(prompt))])
         lengths = [0] if scoring and rng.random() < 0.3 else [None, None, 1, 3, 12, 30]
+        sampling = random_sampling(rng, vocab=VOCAB, eos=EOS)
+        grammar = rng.choice([None, None, self._random_grammar()])
         return EngineRequest(
             prompt,
-            sampling=random_sampling(rng, vocab=VOCAB, eos=EOS),
+            sampling=sampling,
+            grammar=None if sampling.forced_tokens else grammar,
             max_new_tokens=None if self.grows else rng.choice(lengths),
             n=rng.choice([1, 1, 1, 2, 3]),
             ignore_eos=self.grows or rng.random() < 0.75,
@@ -482,6 +535,19 @@ class RandomRun:
             adapter=rng.choice([None, None, None, *ADAPTERS]),
             **scoring,
         )
+
+    def _random_grammar(self) -> Grammar:
+        """Some answers that begin alike, and then do not."""
+        rng = self.rng
+        answers = [self._grammar_tokens(rng.choice([1, 3, 12, MAX_CONTEXT]))]
+        for _ in range(rng.choice([0, 1, 3, 8])):
+            beginning = rng.choice(answers)
+            kept = rng.randrange(len(beginning) + 1)
+            answers.append([*beginning[:kept], *self._grammar_tokens(rng.choice([1, 5, 20]))])
+        return lists(*answers, fast_forward=rng.random() < 0.7)
+
+    def _grammar_tokens(self, count: int) -> list[int]:
+        return [self.rng.randrange(1, VOCAB - 1) for _ in range(count)]
 
     def _random_prompt(self) -> list[int]:
         """Anew, on from a beginning that others share, or on from an answer that was given."""

@@ -75,6 +75,7 @@ _ALL = (
             closing=f"\n</｜DSML｜{block}>",
             shared=True,
             separator="\n",
+            opening_optional=True,
             signs=("｜DSML｜", block),
         )
         for name, block in (("deepseek-v3.2", "function_calls"), ("deepseek-v4", "tool_calls"))
@@ -151,6 +152,7 @@ _ALL = (
         closing="\n</minimax:tool_call>",
         shared=True,
         separator="\n",
+        opening_optional=True,
     ),
     ToolCallFormat(  # Gemma 4
         name="gemma-4",
@@ -216,7 +218,8 @@ _ALL = (
     ),
     ToolCallFormat(  # Mistral since Small 3.2: Devstral, Magistral, Ministral 3
         name="mistral-v11",
-        body=NamedCall(before_name="[TOOL_CALLS]", after_name="[ARGS]", before_id="[CALL_ID]"),
+        opening="[TOOL_CALLS]",
+        body=NamedCall(after_name="[ARGS]", before_id="[CALL_ID]"),
         others=(JsonCall(id_key="id"),),
         signs=("[TOOL_CALLS]", "[ARGS]"),
     ),

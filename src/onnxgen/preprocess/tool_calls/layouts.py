@@ -57,8 +57,7 @@ class TagCall:
     """``before_name`` NAME ``after_name`` parameters ``after_parameters``; values have no quotes.
 
     A parameter is ``before_key`` KEY ``after_key`` ``before_value`` VALUE ``after_value``. A value is the text
-    of a string, or JSON for all else. A value that ends with a line end, and begins with one, has those from
-    the texts around it.
+    of a string, or JSON for all else.
 
     Attributes:
         before_name: Text in front of the name.

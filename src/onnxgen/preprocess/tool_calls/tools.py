@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from onnxgen.errors import OptionError
 from onnxgen.foundations.json_text import json_kind
@@ -30,7 +30,8 @@ class ToolDefinition:
     strict: bool = False
 
 
-class ToolCall(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ToolCall:
     """A call that a model made.
 
     Attributes:

@@ -14,12 +14,15 @@ from pathlib import Path
 
 from onnxgen.engine.events import EngineEvent, TokenUsage
 from onnxgen.engine.request import EngineRequest
-from onnxgen.errors import ContextLengthError, ModelFileError, OptionError
+from onnxgen.errors import ContextLengthError, GrammarError, ModelFileError, OptionError
 from onnxgen.foundations.progress import current_progress
 
 ENDLESS = 10**9
 REFUSED, CRASHES, KILLED, EXITS, HANGS = 9001, 9002, 9003, 9004, 9005
 """Last tokens of prompts that make the engine do such things: refuse, or, in the request's third step, the others."""
+
+GATES: dict[str, threading.Event] = {}
+"""Patterns that take until their event is set to be made ready, in this process."""
 
 
 class ScriptedCore:
@@ -44,10 +47,19 @@ class ScriptedCore:
         self.closed = 0
         self.calls = 0
         self.cancelled: list[tuple[int, int | None, str]] = []
+        self.prepared: list[tuple[str, bool]] = []
 
     @property
     def has_work(self):
         return bool(self._produced or self._told)
+
+    def prepare(self, request):
+        """Takes until the event of the name that the grammar's pattern says is set; refuses what cannot be known."""
+        if request.grammar.source == "unknown":
+            raise GrammarError("the pattern is not known")
+        if request.grammar.source in GATES:
+            GATES[request.grammar.source].wait()
+        self.prepared.append((request.grammar.source, threading.get_ident() != self._owner))
 
     def submit(self, request):
         self._own()

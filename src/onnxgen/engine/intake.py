@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from onnxgen.backends.base import Backend
-from onnxgen.engine.constraints.compiler import CompiledGrammar, GrammarCompiler
+from onnxgen.engine.constraints.compiler import CompiledGrammar
 from onnxgen.engine.constraints.grammar import Grammar
+from onnxgen.engine.grammar_source import GrammarSource
 from onnxgen.engine.register import Register
 from onnxgen.engine.request import EngineRequest, check_embedding_size, longest, prompt_ids
 from onnxgen.engine.rotary_switch import RotarySwitch
@@ -50,7 +51,7 @@ class Intake:
         switch: RotarySwitch,
         scheduler: Scheduler,
         register: Register,
-        grammars: GrammarCompiler | None,
+        grammars: GrammarSource | None,
         new_job_id: Callable[[], int],
         clock: Callable[[], float],
         trace: EngineTrace | None,
@@ -67,6 +68,11 @@ class Intake:
         self._request_ids = itertools.count()
         self._clock = clock
         self._trace = trace
+
+    def prepare(self, request: EngineRequest) -> None:
+        """Compile a request's grammar. Raises what `EngineCore.prepare` says."""
+        if request.grammar is not None:
+            self._compiled(request.grammar)
 
     def take(self, request: EngineRequest) -> int:
         """Let a request wait for its first step; returns its number. Raises what `EngineCore.submit` says."""

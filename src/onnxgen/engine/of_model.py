@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from onnxgen.backends.base import Backend
 from onnxgen.engine.config import EngineConfig
-from onnxgen.engine.constraints.compiler import GrammarCompiler
 from onnxgen.engine.core import EngineCore
+from onnxgen.engine.grammar_source import GrammarSource
 from onnxgen.metadata.model_spec import ModelSpec
 from onnxgen.preprocess.vocabulary import UnusedIds
 
@@ -16,7 +16,7 @@ def engine_of(
     config: EngineConfig,
     *,
     unused: UnusedIds | None = None,
-    grammars: GrammarCompiler | None = None,
+    grammars: GrammarSource | None = None,
 ) -> EngineCore:
     """An engine on a model's backend; the caller closes it.
 

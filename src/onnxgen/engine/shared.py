@@ -41,6 +41,10 @@ class SharedEngine:
             OnnxgenError: What `EngineCore.submit` raises, and what making the engine raises.
             StateError: The engine is closed.
         """
+        if request.grammar is not None:
+            with self._lock.held():
+                core = self._opened()
+            core.prepare(request)  # without the lock: others go on meanwhile
         with self._lock.held():
             core = self._opened()
             try:

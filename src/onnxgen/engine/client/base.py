@@ -31,11 +31,15 @@ Listener = Callable[[Sequence[EngineEvent]], None]
 
 
 class Core(Protocol):
-    """What serves requests, one step at a time; `EngineCore` is one. All calls come from one thread."""
+    """What serves requests, one step at a time; `EngineCore` is one. All calls but `prepare` come from one thread."""
 
     @property
     def has_work(self) -> bool:
         """Whether `step` has something to do or to tell."""
+        ...
+
+    def prepare(self, request: EngineRequest) -> None:
+        """Do what may take long before `submit`, or raise why it cannot be done; called for requests with a grammar."""
         ...
 
     def submit(self, request: EngineRequest) -> int:

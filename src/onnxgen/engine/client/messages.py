@@ -77,6 +77,21 @@ class SealedSubmit:
 
 
 @dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request that was taken, and waited until it was made ready; the engine's side tells itself.
+
+    Attributes:
+        command: What it came with.
+        request: The request.
+        error: Why it cannot be made ready; None: it is.
+    """
+
+    command: Submit | SealedSubmit
+    request: EngineRequest
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Cancel:
     """End a request, or one of its samples."""
 
@@ -124,7 +139,7 @@ class Stop:
 Ask = AskStats | Reconfigure | LoadAdapter | UnloadAdapter
 """What is answered by an `Answer` of its number."""
 
-Command = Submit | SealedSubmit | Cancel | Ask | Stop
+Command = Submit | SealedSubmit | Prepared | Cancel | Ask | Stop
 
 
 @dataclass(frozen=True, slots=True)

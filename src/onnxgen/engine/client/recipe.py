@@ -42,12 +42,18 @@ class ModelRecipe:
     @contextlib.contextmanager
     def _open(self) -> Generator[Core]:
         from onnxgen.backends import load_backend
+        from onnxgen.engine.client.folder_grammars import FolderGrammars
         from onnxgen.engine.of_model import engine_of
         from onnxgen.metadata.load import load_model_spec
 
         spec = load_model_spec(self.folder)
         with (
             contextlib.closing(load_backend(spec.decoder, self.runtime)) as backend,
-            contextlib.closing(engine_of(spec, backend, self.engine, unused=self.unused)) as core,
+            contextlib.closing(
+                FolderGrammars(self.folder, vocab_size=backend.vocab_size, eos_ids=spec.tokens.eos)
+            ) as grammars,
+            contextlib.closing(
+                engine_of(spec, backend, self.engine, unused=self.unused, grammars=grammars)
+            ) as core,
         ):
             yield core

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from operator import attrgetter
 from queue import SimpleQueue
@@ -16,6 +17,7 @@ from onnxgen.engine.client.messages import (
     Command,
     Ended,
     LoadAdapter,
+    Prepared,
     Ready,
     Reconfigure,
     Report,
@@ -27,7 +29,9 @@ from onnxgen.engine.client.messages import (
     scores_of,
 )
 from onnxgen.engine.client.portable import portable
-from onnxgen.engine.events import EngineEvent
+from onnxgen.engine.client.preparing import Preparing
+from onnxgen.engine.events import EngineEvent, TokenUsage
+from onnxgen.engine.request import EngineRequest
 from onnxgen.errors import EngineDeadError, OnnxgenError
 
 _told = attrgetter("token_id", "is_eos", "finish_reason", "usage")
@@ -48,7 +52,8 @@ def serve(recipe: Recipe, commands: SimpleQueue[Command], report: Callable[[Repo
             ready = True
             report(Ready())
             try:
-                _Server(core, report).run(commands)
+                with contextlib.closing(Preparing(core.prepare, commands.put)) as preparing:
+                    _Server(core, report, preparing).run(commands)
             except BaseException as failure:  # noqa: BLE001 - told to who waits
                 # told before the core is closed: closing what is broken may take its time
                 error = _death(failure, "failed")
@@ -65,9 +70,10 @@ class _Server:
     The core's numbers of requests and the client's differ: a client outlives its cores.
     """
 
-    def __init__(self, core: Core, report: Callable[[Report], None]) -> None:
+    def __init__(self, core: Core, report: Callable[[Report], None], preparing: Preparing) -> None:
         self._core = core
         self._report = report
+        self._preparing = preparing
         self._numbers: dict[int, int] = {}  # client's by core's
         self._ours: dict[int, int] = {}  # core's by client's
         self._open: dict[int, int] = {}  # samples that have not ended, by the core's number
@@ -86,13 +92,14 @@ class _Server:
                 scores = {at: score for at, event in enumerate(events) if (score := scores_of(event))}
                 self._report(Stepped([self._row(event) for event in events], scores))
 
-    def _do(self, command: Submit | SealedSubmit | Cancel | Ask) -> None:
+    def _do(self, command: Submit | SealedSubmit | Prepared | Cancel | Ask) -> None:
         match command:
             case Submit() | SealedSubmit():
-                self._submit(command)
-            case Cancel(request_id, index, reason):
-                if request_id in self._ours:
-                    self._core.cancel(self._ours[request_id], index=index, reason=reason)
+                self._take(command)
+            case Prepared():
+                self._go_on(command)
+            case Cancel():
+                self._cancel(command)
             case AskStats(answer_to):
                 self._answer(answer_to, self._core.stats)
             case Reconfigure(answer_to, config):
@@ -102,18 +109,63 @@ class _Server:
             case UnloadAdapter(answer_to, name):
                 self._answer(answer_to, lambda: self._core.unload_adapter(name))
 
-    def _submit(self, command: Submit | SealedSubmit) -> None:
+    def _take(self, command: Submit | SealedSubmit) -> None:
         try:
-            number = self._core.submit(command.read())
+            request = command.read()
         except Exception as refusal:  # noqa: BLE001 - told to who asked; the engine goes on
-            error = portable(refusal)
-            if command.wants_answer:
-                self._report(Answer(command.request_id, error=error))
-                return
-            samples = range(command.num_samples)
-            self._report(
-                Stepped([(command.request_id, i, None, False, "error", None, error) for i in samples])
-            )
+            self._refuse(command, refusal)
+            return
+        if self._preparing.needs(request):
+            self._preparing.begin(command, request)
+        else:
+            self._submit(command, request)
+
+    def _go_on(self, prepared: Prepared) -> None:
+        """A request is ready, or cannot be."""
+        cancels = self._preparing.done(prepared)
+        if cancels is None:
+            return
+        if prepared.error is not None:
+            self._refuse(prepared.command, prepared.error)
+            return
+        self._submit(prepared.command, prepared.request)
+        for cancel in cancels:
+            self._cancel(cancel)
+
+    def _cancel(self, cancel: Cancel) -> None:
+        request_id, index, reason = cancel.request_id, cancel.index, cancel.reason
+        if request_id in self._ours:
+            self._core.cancel(self._ours[request_id], index=index, reason=reason)
+        elif self._preparing.is_under_way(request_id):
+            if index is None:
+                self._end_early(cancel)
+            else:
+                self._preparing.note(cancel)
+
+    def _end_early(self, cancel: Cancel) -> None:
+        """End a request that the core has not seen yet."""
+        request, before = self._preparing.forget(cancel.request_id)
+        reasons = {one.index: one.reason for one in before}
+        usage = TokenUsage(len(request.prompt), 0, 0)
+        ends = [
+            (cancel.request_id, i, None, False, reasons.get(i, cancel.reason), usage, None)
+            for i in range(request.n)
+        ]
+        self._report(Stepped(ends))
+
+    def _refuse(self, command: Submit | SealedSubmit, refusal: Exception) -> None:
+        error = portable(refusal)
+        if command.wants_answer:
+            self._report(Answer(command.request_id, error=error))
+            return
+        samples = range(command.num_samples)
+        self._report(Stepped([(command.request_id, i, None, False, "error", None, error) for i in samples]))
+
+    def _submit(self, command: Submit | SealedSubmit, request: EngineRequest) -> None:
+        try:
+            number = self._core.submit(request)
+        except Exception as refusal:  # noqa: BLE001 - as above
+            self._refuse(command, refusal)
             return
         self._numbers[number] = command.request_id
         self._ours[command.request_id] = number

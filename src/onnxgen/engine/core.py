@@ -24,9 +24,9 @@ from onnxgen.backends.base import Backend
 from onnxgen.engine.cache_size import make_cache
 from onnxgen.engine.choosing import Chooser
 from onnxgen.engine.config import EngineConfig
-from onnxgen.engine.constraints.compiler import GrammarCompiler
 from onnxgen.engine.events import EngineEvent, FinishReason
 from onnxgen.engine.execution import Executor
+from onnxgen.engine.grammar_source import GrammarSource
 from onnxgen.engine.intake import Intake
 from onnxgen.engine.masks import MaskWorker
 from onnxgen.engine.outside_pool import OutsidePool
@@ -91,7 +91,7 @@ class EngineCore:
         rope_switch_length: int | None = None,
         num_tokens: int | None = None,
         unused_ids: Sequence[int] = (),
-        grammars: GrammarCompiler | None = None,
+        grammars: GrammarSource | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         config = config or EngineConfig()
@@ -183,6 +183,15 @@ class EngineCore:
     def last_step(self) -> StepStats | None:
         """The last step that was executed."""
         return self._tally.last_step
+
+    def prepare(self, request: EngineRequest) -> None:
+        """Do what may take long before `submit`, in any thread, so that no step waits for it: compile the grammar.
+
+        Raises:
+            CapabilityError: A grammar was given, and the engine has no compiler.
+            GrammarError: The grammar is wrong, impossible, not supported or too costly.
+        """
+        self._intake.prepare(request)
 
     def submit(self, request: EngineRequest) -> int:
         """Ask for answers; events with the returned number come from `step`.
@@ -390,7 +399,7 @@ class EngineCore:
                     trace_restart(self._trace, job, self._blocks)
 
 
-def _check_grammars(grammars: GrammarCompiler | None, *, vocab_size: int, eos_ids: frozenset[int]) -> None:
+def _check_grammars(grammars: GrammarSource | None, *, vocab_size: int, eos_ids: frozenset[int]) -> None:
     if grammars is None:
         return
     if grammars.vocab_size != vocab_size or frozenset(grammars.eos_ids) != eos_ids:

@@ -73,18 +73,65 @@ class LarkText:
             quoted(piece) if isinstance(piece, str) else token(piece) for piece in self.pieces(text)
         )
 
-    def json(self, schema: Mapping[str, Any] | bool, *, lenient: bool = False) -> str:
-        """A symbol for JSON by a schema.
+    def opening(self, text: str) -> str:
+        """Symbols for a text that decides what comes after it as soon as it is complete."""
+        if any(isinstance(piece, int) for piece in self.pieces(text)):
+            return self.loose(text)
+        return f"{self.rule('opening', f'/{escaped(text.rstrip())}/', options='lazy')} {self.blanks()}"
+
+    def json(self, schema: Mapping[str, Any] | bool) -> str:
+        """A symbol for JSON by a JSON Schema."""
+        return self.rule(
+            "json",
+            "%json " + json.dumps(schema if isinstance(schema, Mapping) else {} if schema else {"not": {}}),
+        )
+
+    def blanks(self) -> str:
+        """A symbol for blanks, or none."""
+        return self.rule("BLANKS", f"/{JSON_BLANKS}/") + "?"
+
+    def loose(self, text: str) -> str:
+        """Symbols for a text in which blanks at the ends may be others, or absent."""
+        end = self.blanks() if text[-1:].isspace() and not text.isspace() else ""
+        return f"{self.blanks_before(text.rstrip() or text)} {end}".strip()
+
+    def blanks_before(self, text: str) -> str:
+        """Symbols for a text in which blanks at the beginning may be others, or absent."""
+        begin = self.blanks() if text[:1].isspace() else ""
+        return f"{begin} {self.literal(text.lstrip())}".strip()
+
+    def until(self, closing: str, *, first: str = "") -> str:
+        """A symbol for any text that goes up to a closing one, that one included.
 
         Args:
-            schema: A JSON Schema.
-            lenient: Keywords that cannot be enforced are left out instead of refused.
+            closing: A text; only where it stands for the first time may the text end.
+            first: A regular expression in front of ``closing``, instead of any text.
         """
-        options: dict[str, Any] = {"whitespace_pattern": JSON_BLANKS}
-        if lenient:
-            options["lenient"] = True
-        whole = {"not": {}} if schema is False else {} if schema is True else dict(schema)
-        return self.rule("json", "%json " + json.dumps({**whole, "x-guidance": options}))
+        pieces = self.pieces(closing)
+        at = next((n for n, piece in enumerate(pieces) if not isinstance(piece, str)), None)
+        if at is None:
+            lazy = self.rule("until", f"/{first or '(?s:.*)'}{escaped(closing)}/", options="lazy")
+            return lazy if first else self.rule("until", f"{self._shown_before()} {lazy}".strip())
+        named = pieces[at]
+        assert isinstance(named, int)
+        rest = " ".join(quoted(p) if isinstance(p, str) else token(p) for p in pieces[at:])
+        text = self.free_text(without=(named,))
+        if at == 0:
+            return self.rule("until", f"{text} {rest}")
+        before = pieces[0]
+        assert isinstance(before, str)
+        last = self.rule("TEXT", f"/(?s:.*){escaped(before)}/")
+        return self.rule("until", f"{self._shown_before(named)} {last} {rest}".strip())
+
+    def _shown_before(self, *without: int) -> str:
+        """Any text up to and including a name that is text, any number of times."""
+        shown = self._shown(without)
+        if not shown:
+            return ""
+        return f"({self.rule('TEXT', f'/{ANYTHING}/')}? {_tokens(shown)})*"
+
+    def _shown(self, without: Collection[int]) -> list[int]:
+        return [t.id for t in self._named.values() if not t.special and t.id not in without]
 
     def free_text(self, *, without: Sequence[int] = (), pattern: str = f"/{ANYTHING}/") -> str:
         """A symbol for text, which may be empty.
@@ -95,11 +142,21 @@ class LarkText:
             without: Ids of names that are not text here.
             pattern: A terminal's body: what the text between names may be.
         """
-        shown = [t.id for t in self._named.values() if not t.special and t.id not in without]
+        shown = self._shown(without)
         terminal = self.rule("TEXT", pattern)
         if not shown:
             return self.rule("text", f"{terminal}?")
         return self.rule("text", f"{terminal}? ({_tokens(shown)} {terminal}?)*")
+
+
+def escaped(text: str) -> str:
+    """A text as part of a regular expression that matches it."""
+    return (
+        re.sub(r"([\\.+*?()|\[\]{}^$#&~/-])", r"\\\1", text)
+        .replace("\n", r"\n")
+        .replace("\r", r"\r")
+        .replace("\t", r"\t")
+    )
 
 
 def is_name(token: AddedToken) -> bool:

@@ -169,7 +169,7 @@ _ALL = (
     ToolCallFormat(  # Command R7B, Command A
         name="command-r7b",
         opening="<|START_ACTION|>",
-        body=JsonCall(name_key="tool_name", arguments_key="parameters", id_key="tool_call_id"),
+        body=JsonCall(name_key="tool_name", arguments_key="parameters", id_key="tool_call_id", id_first=True),
         closing="<|END_ACTION|>",
         brackets=True,
         separator=", ",
@@ -334,7 +334,7 @@ _ALL = (
         other_openings=("<|python_tag|>",),
         bare="{[",
         known_names_only=True,
-        signs=('"parameters": ',),
+        signs=("<|python_tag|>",),
     ),
     ToolCallFormat(  # Llama 3.2, ToolACE
         name="pythonic",

@@ -24,12 +24,14 @@ class JsonCall:
         name_key: Key of the name; readers also take ``name``.
         arguments_key: Key of the arguments; readers also take ``arguments`` and ``parameters``.
         id_key: Key of the call's id, where a call has one.
+        id_first: The id stands in front of the name, else behind the arguments.
         name_is_key: ``{"f": {...}}`` instead: the only key is the name, its value the arguments.
     """
 
     name_key: str = "name"
     arguments_key: str = "arguments"
     id_key: str | None = None
+    id_first: bool = False
     name_is_key: bool = False
 
 

@@ -70,7 +70,7 @@ class ToolCallParser:
         format = bound.marked
         self._begins = bool(format.bare or format.starts_named)  # a call may be open from the beginning
         first = "".join(sorted(bound.openings.first_characters))
-        self._may_matter = re.compile(rf"[\s{re.escape(first)}]")
+        self._may_matter = re.compile(rf"[{re.escape(first)}]|\s\Z" if first else r"\s\Z")
         self._reread_until = 0
         self._body_begins = 0
         self._content: list[str] = []
@@ -95,10 +95,18 @@ class ToolCallParser:
             before, marker, after = text.rpartition(self._bound.token_texts[token_id])
             if marker:
                 text = before + self._bound.characters[token_id] + after
-        cursor = self._cursor
-        cursor.feed(text)
+        if self._is_plain() and not self._may_matter.search(text):
+            self._has_said = self._has_said or text != ""
+            return Parsed(text)
+        self._cursor.feed(text)
         self._run()
         return self._given()
+
+    def _is_plain(self) -> bool:
+        """Whether the next text is content as it is, unless something in it matters."""
+        cursor = self._cursor
+        nothing_held = cursor.pos == len(cursor.text) and not self._in_front
+        return self._reading is None and nothing_held and not self._begins and not self._after_call
 
     def flush(self, *, complete: bool) -> Parsed:
         """The rest, at the end of the answer.

@@ -26,26 +26,35 @@ _MIB = 1 << 20
 _PROBE_TOKENS = 256
 
 
-def make_draft_cache(backend: Backend, *, cache_mb: int, max_seq_tokens: int) -> KVCache:
-    """A cache of the memory that was asked for, or for one sequence if that is more than it.
+def make_draft_cache(
+    backend: Backend, *, max_seq_tokens: int, cache_mb: int | None = None, cache_tokens: int | None = None
+) -> KVCache:
+    """A cache of a size, or for one sequence if that is more.
 
     Args:
         backend: Makes it.
-        cache_mb: Memory, in MiB.
         max_seq_tokens: The longest sequence, in tokens.
+        cache_mb: Its size, in MiB.
+        cache_tokens: Likewise in token positions, where ``cache_mb`` is None.
 
     Raises:
         BackendError: It cannot be had.
     """
-    probe = backend.create_cache(num_seqs=1, num_tokens=min(_PROBE_TOKENS, max_seq_tokens))
-    size = probe.geometry
-    token_bytes = max(probe.num_bytes // (size.num_blocks * size.block_size), 1)
-    probe.close()
-    num_tokens = max(cache_mb * _MIB // token_bytes, 1)
+    num_tokens = cache_tokens if cache_mb is None else _tokens_in(cache_mb * _MIB, backend, max_seq_tokens)
+    assert num_tokens is not None, "a cache has a size"
     if not backend.capabilities.paged:
         return backend.create_cache(num_seqs=max(num_tokens // max_seq_tokens, 1), num_tokens=max_seq_tokens)
     each = min(num_tokens, max_seq_tokens)
     return backend.create_cache(num_seqs=max(num_tokens // each, 1), num_tokens=each)
+
+
+def _tokens_in(num_bytes: int, backend: Backend, max_seq_tokens: int) -> int:
+    """How many positions of a backend's cache some memory is for."""
+    probe = backend.create_cache(num_seqs=1, num_tokens=min(_PROBE_TOKENS, max_seq_tokens))
+    size = probe.geometry
+    token_bytes = max(probe.num_bytes // (size.num_blocks * size.block_size), 1)
+    probe.close()
+    return max(num_bytes // token_bytes, 1)
 
 
 @dataclass(slots=True)

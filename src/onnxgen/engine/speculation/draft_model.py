@@ -12,26 +12,17 @@ The next turn begins with what became of the guesses: those that did not stand a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
-from onnxgen.backends.base import Backend, KVCache
-from onnxgen.engine.sampling.options import SamplingOptions
-from onnxgen.engine.sampling.rows import RowSampler
-from onnxgen.engine.sampling.scoring import raw_logprobs
-from onnxgen.engine.sampling.state import RowState
+from onnxgen.backends.base import Backend
 from onnxgen.engine.speculation.base import Draft, Wanted
-from onnxgen.engine.speculation.draft_cache import DraftCache
-from onnxgen.engine.speculation.draft_rows import DraftRow, guessing_options
-from onnxgen.errors import ConfigError, OnnxgenError
-from onnxgen.graph.cpu.draws import distribution
+from onnxgen.engine.speculation.draft_cache import DraftCache, make_draft_cache
+from onnxgen.engine.speculation.draft_rows import DraftRow
+from onnxgen.engine.speculation.guesser import Guesser
+from onnxgen.errors import ConfigError
 
-_MIB, _CACHE_MB = 1 << 20, 512
-_PROBE_TOKENS = 256
+_CACHE_MB = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +68,6 @@ class DraftModelOptions:
             raise ConfigError(f"min_confidence of a draft model is {share!r}; it must lie in [0, 1]")
 
 
-@dataclass(slots=True)
-class _Known:
-    """What is remembered of a sequence between turns."""
-
-    asked: SamplingOptions
-    options: SamplingOptions
-    row_state: RowState
-
-
 class DraftModelProposer:
     """Guesses with a model of its own.
 
@@ -118,16 +100,22 @@ class DraftModelProposer:
         max_seq_tokens: int | None = None,
     ) -> None:
         options = options or DraftModelOptions()
-        self._vocab_size = vocab_size
-        self._own_vocab_size = backend.vocab_size
-        self._options = options
-        self._eos_ids = frozenset(eos_ids)
         limits = (backend.capabilities.max_context, max_seq_tokens)
         self._limit = min(n for n in limits if n is not None)
-        self._log_confidence = math.log(options.min_confidence) if options.min_confidence else -math.inf
-        self._sampler = RowSampler(eos_ids=sorted(eos_ids), num_tokens=num_tokens, unused_ids=unused_ids)
-        self._cache = DraftCache(backend, _make_cache(backend, options, max_seq_tokens=self._limit))
-        self._known: dict[int, _Known] = {}
+        self._own_vocab_size = backend.vocab_size
+        self._catch_up_tokens = options.catch_up_tokens
+        self._guesser = Guesser(
+            vocab_size=vocab_size,
+            eos_ids=eos_ids,
+            num_tokens=num_tokens,
+            unused_ids=unused_ids,
+            min_confidence=options.min_confidence,
+        )
+        size = _CACHE_MB if options.cache_mb is None and options.cache_tokens is None else options.cache_mb
+        cache = make_draft_cache(
+            backend, max_seq_tokens=self._limit, cache_mb=size, cache_tokens=options.cache_tokens
+        )
+        self._cache = DraftCache(backend, cache)
 
     def propose(self, wanted: Sequence[Wanted]) -> list[Draft | None]:
         """A draft for each sequence; see `Proposer`.
@@ -141,7 +129,7 @@ class DraftModelProposer:
         counts, are_known = self._first_counts(rows), True
         while counts:
             ends, logits = self._cache.run(counts)
-            going_on = self._guess([rows[key] for key in ends], logits)
+            going_on = self._guesser.guess([rows[key] for key in ends], logits)
             counts = {key: 1 for key, goes_on in zip(ends, going_on, strict=True) if goes_on}
             if are_known:
                 self._cache.pin(counts)
@@ -150,12 +138,12 @@ class DraftModelProposer:
 
     def forget(self, key: int) -> None:
         """A sequence will not be asked for again."""
-        self._known.pop(key, None)
+        self._guesser.forget(key)
         self._cache.forget(key)
 
     def close(self) -> None:
         """Release the cache. Calling it twice is harmless."""
-        self._known.clear()
+        self._guesser.clear()
         self._cache.close()
 
     def check_integrity(self) -> None:
@@ -170,33 +158,11 @@ class DraftModelProposer:
         if limit < 1 or int(history.max()) >= self._own_vocab_size:
             return None
         tokens = self._cache.follow(wanted.key, history, room=limit - 1)
-        if tokens is None:
-            return None
-        known = self._known_of(wanted)
-        row = DraftRow(
-            tokens,
-            num_known=len(history),
-            num_answered=wanted.row.num_new_tokens,
-            options=known.options,
-            row_state=known.row_state,
-            limit=limit,
-        )
-        if wanted.mask_source is not None:
-            row.grammar = wanted.mask_source.fork()
-            row.mask = np.empty(-(-self._vocab_size // 32), np.uint32)
-        return row
-
-    def _known_of(self, wanted: Wanted) -> _Known:
-        known = self._known.get(wanted.key)
-        asked = wanted.row.options
-        if known is None or known.asked is not asked:
-            options = guessing_options(asked, own_sampler=wanted.row.sampler is not None)
-            known = self._known[wanted.key] = _Known(asked, options, RowState())
-        return known
+        return None if tokens is None else self._guesser.begin(wanted, tokens, limit=limit)
 
     def _first_counts(self, rows: dict[int, DraftRow]) -> dict[int, int]:
         """How many tokens the first step computes of each: all where they are few, of the others as many as there may be."""
-        counts, room = dict[int, int](), self._options.catch_up_tokens
+        counts, room = dict[int, int](), self._catch_up_tokens
         for key, pending in sorted(((key, self._cache.pending(key)) for key in rows), key=lambda p: p[1]):
             if pending <= rows[key].limit + 1:
                 counts[key] = pending
@@ -204,71 +170,3 @@ class DraftModelProposer:
                 counts[key] = min(pending, room)
                 room -= counts[key]
         return counts
-
-    def _guess(self, rows: Sequence[DraftRow], logits: npt.NDArray[np.float32]) -> list[bool]:
-        """Guess the next token of each; which go on after that."""
-        fitting = [i for i, row in enumerate(rows) if _may_be_masked(row)]
-        going_on = [False] * len(rows)
-        if not fitting:
-            return going_on
-        own = logits if len(fitting) == len(rows) else logits[fitting]
-        own, asked = _as_wide(own, self._vocab_size), [rows[i] for i in fitting]
-        drawn_rows = [at for at, row in enumerate(asked) if not row.options.greedy]
-        tokens, drawn = self._sampler.choose_and_keep(own, asked, keep=drawn_rows)
-        for at, (row, token) in enumerate(zip(asked, tokens, strict=True)):
-            if isinstance(token, OnnxgenError):
-                continue
-            if at in drawn:
-                row.guess(token, distribution(drawn[at].row, drawn[at].draw))
-            elif self._is_sure(own[at], token):
-                row.guess(token, None)
-            else:
-                continue
-            going_on[fitting[at]] = len(row.guesses) < row.limit and token not in self._eos_ids
-        return going_on
-
-    def _is_sure(self, logits: npt.NDArray[np.float32], token: int) -> bool:
-        """Whether the draft model itself, before all changes, gives a token enough probability."""
-        if self._log_confidence == -math.inf:
-            return True
-        score = raw_logprobs([logits], [token], [0])[0]
-        return score is not None and score.logprob >= self._log_confidence
-
-
-def _may_be_masked(row: DraftRow) -> bool:
-    """Work out which tokens may follow; False where that fails, so that no more is guessed."""
-    try:
-        row.fill_mask()
-    except OnnxgenError:
-        return False
-    return True
-
-
-def _as_wide(logits: npt.NDArray[np.float32], width: int) -> npt.NDArray[np.float32]:
-    """Rows cut, or filled up with tokens that are never chosen, to float32 ``[rows, width]``."""
-    own = logits.shape[1]
-    if own == width:
-        return logits
-    fitted = np.full((len(logits), width), -np.inf, np.float32)
-    fitted[:, : min(own, width)] = logits[:, :width]
-    return fitted
-
-
-def _make_cache(backend: Backend, options: DraftModelOptions, *, max_seq_tokens: int) -> KVCache:
-    """A cache of the memory that was asked for, or for one sequence if that is more than it."""
-    num_tokens = options.cache_tokens or _tokens_in(
-        (options.cache_mb or _CACHE_MB) * _MIB, backend, max_seq_tokens
-    )
-    if not backend.capabilities.paged:
-        return backend.create_cache(num_seqs=max(num_tokens // max_seq_tokens, 1), num_tokens=max_seq_tokens)
-    each = min(num_tokens, max_seq_tokens)
-    return backend.create_cache(num_seqs=max(num_tokens // each, 1), num_tokens=each)
-
-
-def _tokens_in(num_bytes: int, backend: Backend, max_seq_tokens: int) -> int:
-    """How many positions of a backend's cache some memory is for."""
-    probe = backend.create_cache(num_seqs=1, num_tokens=min(_PROBE_TOKENS, max_seq_tokens))
-    size = probe.geometry
-    token_bytes = max(probe.num_bytes // (size.num_blocks * size.block_size), 1)
-    probe.close()
-    return max(num_bytes // token_bytes, 1)

@@ -68,6 +68,16 @@ def typed_value(text: str, schema: Any, root: Mapping[str, Any]) -> str:
     return json_string(text)
 
 
+def properties_of(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Schemas of the members of an object, in order, also those that alternatives and references add."""
+    result: dict[str, Any] = {}
+    for found in _schemas(schema, schema):
+        properties = found.get("properties")
+        if isinstance(properties, Mapping):
+            result = {**properties, **result}
+    return result
+
+
 def json_value(text: str) -> str | None:
     """A value that the format says is JSON; None if it is not."""
     text = text.strip()

@@ -108,7 +108,7 @@ def bind(format: ToolCallFormat, tokenizer: Tokenizer | None, *, short_ids: bool
     openings = tuple(_openings(marked))
     closings = tuple(_closings(marked))
     tags = (body for body in (marked.body, *marked.others) if isinstance(body, TagCall))
-    values = (text.strip() for body in tags for text in (body.after_value, body.before_key))
+    values = (text.strip() for body in tags for text in (body.after_value, body.before_key, body.before_name))
     return BoundFormat(
         format=format,
         marked=marked,

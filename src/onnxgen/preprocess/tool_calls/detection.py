@@ -34,6 +34,7 @@ _TOOL = {
 }
 _CALL = ToolCall("callid001", "look_k7q", '{"v9x": "w3z"}')
 _QUESTION = {"role": "user", "content": "u5d"}
+_IN_WORDS = {"role": "assistant", "content": "a4n"}
 
 
 def named_tool_call_format(name: str) -> ToolCallFormat:
@@ -98,12 +99,23 @@ def _written_call(template: str, tokenizer: Tokenizer | None) -> str | None:
     call = {"id": _CALL.id, "type": "function", "function": function}
     answer = {"role": "assistant", "content": None, "tool_calls": [call]}
     try:
-        prompt = chat.render([_QUESTION], tools=[_TOOL])
         whole = chat.render([_QUESTION, answer], tools=[_TOOL], add_generation_prompt=False)
     except ChatTemplateError:
         return None
-    same = next((n for n, pair in enumerate(zip(prompt, whole, strict=False)) if pair[0] != pair[1]), None)
-    return whole[min(len(prompt), len(whole)) if same is None else same :]
+    begins = 0
+    # An answer begins where one with a call differs from one in words, and behind the header for a new one.
+    for messages, wants_header in (([_QUESTION, _IN_WORDS], False), ([_QUESTION], True)):
+        try:
+            other = chat.render(messages, tools=[_TOOL], add_generation_prompt=wants_header)
+        except ChatTemplateError:
+            continue
+        begins = max(begins, _num_same(whole, other))
+    return whole[begins:]
+
+
+def _num_same(one: str, other: str) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _reader_of(written: str) -> ToolCallFormat | None:

@@ -133,6 +133,7 @@ _ALL = (
             after_value="\n</parameter>\n",
             after_parameters="</function>",
         ),
+        others=(JsonCall(),),
         closing="\n</tool_call>",
         separator="\n",
         opening_optional=True,

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from onnxgen.preprocess.tool_calls.arguments import object_text
 from onnxgen.preprocess.tool_calls.layouts import JsonCall
-from onnxgen.preprocess.tool_calls.scanners import MalformedError
+from onnxgen.preprocess.tool_calls.scanners import NoCallError
 
 
 def _refuse(name: str) -> NoReturn:
@@ -46,19 +46,19 @@ def read_json_call(text: str, layout: JsonCall) -> tuple[str, str, str | None]:
         layout: What its keys are.
 
     Raises:
-        MalformedError: It is no call.
+        NoCallError: It is no call.
     """
     found = members(text)
     if layout.name_is_key:
         if len(found) != 1:
-            raise MalformedError
+            raise NoCallError
         [(name, value)] = found.items()
         return name, _arguments(value), None
     if found.get("function", "").startswith("{"):
         found = members(found["function"]) | {k: v for k, v in found.items() if k in ("id", layout.id_key)}
     name = next((found[key] for key in (layout.name_key, "name", "function") if key in found), "")
     if not name.startswith('"'):
-        raise MalformedError
+        raise NoCallError
     keys = (layout.arguments_key, "arguments", "parameters")
     value = next((found[key] for key in keys if key in found), None)
     own_id = found.get(layout.id_key or "id", "")
@@ -68,7 +68,7 @@ def read_json_call(text: str, layout: JsonCall) -> tuple[str, str, str | None]:
 def _arguments(value: str | None) -> str:
     arguments = object_text(value)
     if arguments is None:
-        raise MalformedError
+        raise NoCallError
     return arguments
 
 

@@ -95,7 +95,7 @@ class ToolCallParser:
             before, marker, after = text.rpartition(self._bound.token_texts[token_id])
             if marker:
                 text = before + self._bound.characters[token_id] + after
-        if self._is_plain() and not self._may_matter.search(text):
+        elif self._is_plain() and not self._may_matter.search(text):
             self._has_said = self._has_said or text != ""
             return Parsed(text)
         self._cursor.feed(text)
@@ -144,10 +144,14 @@ class ToolCallParser:
             reading = self._reading
             assert reading is not None
             try:
-                for call in reading:
-                    if call is None:
+                for found in reading:
+                    if found is None:
                         return
-                    self._take(call)
+                    if isinstance(found, str):
+                        self._say(found)
+                        self._cursor.use_up()
+                    else:
+                        self._take(found)
             except MalformedError:
                 self._give_up()
             self._reading = None
@@ -208,8 +212,7 @@ class ToolCallParser:
         self._say(text)
 
     def _take(self, call: ReadCall) -> None:
-        self._cursor.between = True
-        self._cursor.forget()
+        self._cursor.use_up()
         self._after_call = True
         own_id = call.id
         pattern = _SHORT_ID if self._bound.short_ids else _OWN_ID

@@ -6,7 +6,7 @@ import re
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from onnxgen.preprocess.tool_calls.arguments import object_text
+from onnxgen.preprocess.tool_calls.arguments import object_text, properties_of
 from onnxgen.preprocess.tool_calls.bound import BoundFormat, first_text
 from onnxgen.preprocess.tool_calls.brace_calls import read_braces
 from onnxgen.preprocess.tool_calls.json_calls import read_json_call
@@ -14,7 +14,7 @@ from onnxgen.preprocess.tool_calls.json_scanner import JsonScanner
 from onnxgen.preprocess.tool_calls.layouts import Body, BraceCall, IdRule, JsonCall, NamedCall, PythonCall
 from onnxgen.preprocess.tool_calls.literals import arguments_of_call
 from onnxgen.preprocess.tool_calls.python_scanner import PythonScanner
-from onnxgen.preprocess.tool_calls.scanners import Cursor, MalformedError, Step
+from onnxgen.preprocess.tool_calls.scanners import Cursor, MalformedError, NoCallError, Step
 from onnxgen.preprocess.tool_calls.tag_calls import read_parameters
 from onnxgen.preprocess.tool_calls.tools import ToolDefinition
 
@@ -30,8 +30,8 @@ class ReadCall(NamedTuple):
     id: str | None = None
 
 
-Reading = Generator[ReadCall | None, None, None]
-"""Yields calls, and None where it needs more text."""
+Reading = Generator[ReadCall | str | None, None, None]
+"""Yields calls, text in front of one that is content, and None where it needs more text."""
 
 
 class CallReader:
@@ -90,19 +90,28 @@ class CallReader:
     def _list(self) -> Reading:
         cursor, whole = self._cursor, self._format.known_names_only
         calls: list[ReadCall] = []
-        following = ","
+        following, is_refused = ",", False
         while following == ",":
             if (yield from cursor.peek()) == "]":
                 break
+            if is_refused:
+                yield cursor.read()
+                is_refused = False
             cursor.begin()
-            call = yield from self._call()
-            assert call is not None
-            calls.append(call)
-            if not whole:
-                yield call
+            try:
+                call = yield from self._call()
+            except NoCallError:
+                is_refused = True
+                if whole:
+                    raise
+            else:
+                assert call is not None
+                calls.append(call)
+                if not whole:
+                    yield call
             following = yield from cursor.peek()
             cursor.pos += following == ","
-        if not calls or not (yield from cursor.accept("]")):
+        if is_refused or not calls or not (yield from cursor.accept("]")):
             raise MalformedError
         yield from calls if whole else ()
 
@@ -202,7 +211,7 @@ class CallReader:
             name = name.removesuffix(body.method)
         yield from cursor.expect("(")
         text = yield from cursor.scan(PythonScanner())
-        properties = self._schemas.get(name, {}).get("properties", {})
+        properties = properties_of(self._schemas.get(name, {}))
         try:
             arguments = arguments_of_call(self._shown(text)[:-1], tuple(properties))
         except ValueError as cause:
@@ -213,9 +222,9 @@ class CallReader:
         if self._format.ids is IdRule.IN_NAME and (match := _IN_NAME.fullmatch(name)):
             own_id, name = name, match[1]
         if not name or not name.isprintable():
-            raise MalformedError
+            raise NoCallError
         if self._format.known_names_only and name not in self._schemas:
-            raise MalformedError
+            raise NoCallError
         return ReadCall(name, arguments, own_id)
 
     def _shown(self, text: str) -> str:

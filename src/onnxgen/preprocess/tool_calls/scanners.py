@@ -26,6 +26,10 @@ class MalformedError(Exception):
     """What is being read is no call."""
 
 
+class NoCallError(MalformedError):
+    """What was read is whole, and in order, but is no call."""
+
+
 class MarkerSearch:
     """Finds texts, and ends that may become one of them.
 
@@ -92,6 +96,11 @@ class Cursor:
         """What was read is used up."""
         self._past.clear()
         self._mark = self.pos
+
+    def use_up(self) -> None:
+        """What was read was a call, or is content by now."""
+        self.forget()
+        self.between = True
 
     def unread(self, count: int) -> None:
         """Go back by so many of the characters that `read` gives."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
-from onnxgen.preprocess.tool_calls.arguments import json_value, typed_value
-from onnxgen.preprocess.tool_calls.bound import BoundFormat
+from onnxgen.preprocess.tool_calls.arguments import json_value, properties_of, typed_value
+from onnxgen.preprocess.tool_calls.bound import BoundFormat, first_text
 from onnxgen.preprocess.tool_calls.layouts import TagCall
 from onnxgen.preprocess.tool_calls.literals import json_object, json_string
 from onnxgen.preprocess.tool_calls.scanners import Cursor, MalformedError, Step
@@ -29,8 +29,7 @@ def read_parameters(
     Raises:
         MalformedError: They end too early.
     """
-    known = schema.get("properties")
-    properties = cast("Mapping[str, Any]", known) if isinstance(known, Mapping) else {}
+    properties = properties_of(schema)
     members: dict[str, str] = {}
     while (yield from cursor.accept(layout.before_key)):
         key = (yield from cursor.run(_KEY)).strip()
@@ -50,9 +49,9 @@ def _value(cursor: Cursor, bound: BoundFormat, layout: TagCall) -> Step[str]:
     """Read a value and the text behind it.
 
     Models forget that text. A value also ends where the next parameter begins on a line of its own, and
-    where texts that close the call are followed, but for blanks, by a text that opens one or by the end.
+    where texts that close the call are followed, but for blanks, by those that open one or by the end.
     """
-    after_value, before_key = layout.after_value.strip(), layout.before_key.strip()
+    after_value, before_key, first = layout.after_value.strip(), layout.before_key.strip(), first_text(layout)
     pieces: list[str] = []
     size = 0
     closed_at: int | None = None
@@ -71,12 +70,12 @@ def _value(cursor: Cursor, bound: BoundFormat, layout: TagCall) -> Step[str]:
         size += len(marker)
         if marker in bound.closings.markers:
             closed_at = size - len(marker) if closed_at is None else closed_at
-        elif closed_at is not None and (not marker or marker in bound.openings.markers):
+        elif closed_at is not None and marker in ("", first or marker):
             cursor.unread(size - closed_at)
             return "".join(pieces)[:closed_at]
         elif not marker:
             raise MalformedError
-        else:
+        elif marker == before_key:
             closed_at = None
 
 

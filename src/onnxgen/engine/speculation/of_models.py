@@ -1,0 +1,136 @@
+"""`draft_proposer`, `DraftModelRecipe`: a draft model for a model, from what folders mean."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from onnxgen.backends.base import Backend, DecoderModel
+from onnxgen.engine.speculation.draft_model import DraftModelOptions, DraftModelProposer
+from onnxgen.engine.speculation.draft_vocabulary import check_draft_vocabulary
+from onnxgen.errors import CapabilityError, ConfigError
+from onnxgen.foundations.runtime_config import RuntimeConfig
+from onnxgen.metadata.model_spec import ModelSpec
+from onnxgen.preprocess.tokenizer import Tokenizer
+from onnxgen.preprocess.vocabulary import UnusedIds
+
+
+def draft_proposer(
+    target: ModelSpec,
+    draft: DecoderModel,
+    backend: Backend,
+    *,
+    unused: UnusedIds | None = None,
+    options: DraftModelOptions | None = None,
+) -> DraftModelProposer:
+    """A proposer for an engine on ``target``; the caller closes it, and the backend after it.
+
+    Beyond the length at which the draft model changes its rotary factors, it is not used.
+
+    Args:
+        target: The model that checks.
+        draft: The model that guesses, of the same vocabulary: see `check_draft_folder`.
+        backend: Executes the draft model's steps.
+        unused: Rows of the logits of ``target`` that are no token; None: all are.
+        options: Budgets.
+
+    Raises:
+        CapabilityError: The draft model reads inputs that nobody gives.
+        BackendError: The cache cannot be had.
+    """
+    missing = backend.capabilities.required_inputs
+    if missing:
+        raise CapabilityError(
+            f"{draft.path} cannot guess tokens: it reads {', '.join(sorted(missing))}, which only an adapter gives"
+        )
+    switch = draft.rope_switch_length
+    return DraftModelProposer(
+        backend,
+        vocab_size=target.vocab_size,
+        options=options,
+        eos_ids=target.tokens.eos,
+        num_tokens=None if unused is None else unused.num_tokens,
+        unused_ids=() if unused is None else unused.holes,
+        max_seq_tokens=draft.context_length if switch is None else min(draft.context_length, switch),
+    )
+
+
+def check_draft_folder(target: ModelSpec, draft: ModelSpec, *, tokenizer: Tokenizer | None = None) -> None:
+    """Refuse a draft model of another vocabulary, before it is loaded; see `check_draft_vocabulary`.
+
+    Args:
+        target: The model that checks.
+        draft: The model that guesses.
+        tokenizer: The former's, where it is at hand.
+
+    Raises:
+        ConfigError: Naming what differs.
+        TokenizerError: A folder has no tokenizer, or a broken one.
+    """
+    check_draft_vocabulary(
+        tokenizer or Tokenizer.from_folder(target.tokenizer_dir),
+        Tokenizer.from_folder(draft.tokenizer_dir),
+        target_rows=target.vocab_size,
+        draft_rows=draft.vocab_size,
+        target_eos=target.tokens.eos,
+        draft_eos=draft.tokens.eos,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DraftModelRecipe:
+    """Loads a draft model. Picklable, so that another process can do so.
+
+    Attributes:
+        folder: Its model folder; None: the decoder that the folder of the model has in its section ``draft``.
+        runtime: How it is run.
+        options: Budgets.
+    """
+
+    folder: Path | None
+    runtime: RuntimeConfig
+    options: DraftModelOptions = field(default_factory=DraftModelOptions)
+
+    def open(
+        self, target: ModelSpec, *, unused: UnusedIds | None = None
+    ) -> AbstractContextManager[DraftModelProposer]:
+        """A proposer, for a ``with`` block that closes it and the draft model.
+
+        Args:
+            target: The model that checks.
+            unused: As for `draft_proposer`.
+
+        Raises:
+            ConfigError: The vocabularies differ, or there is no draft model in the model's folder.
+            ModelFileError: A file of the folder is missing or wrong.
+            CapabilityError: The draft model reads inputs that nobody gives.
+            BackendError: It cannot be loaded, or its cache cannot be had.
+        """
+        return self._open(target, unused)
+
+    @contextlib.contextmanager
+    def _open(self, target: ModelSpec, unused: UnusedIds | None) -> Generator[DraftModelProposer]:
+        from onnxgen.backends import load_backend
+
+        decoder = self._decoder(target)
+        with (
+            contextlib.closing(load_backend(decoder, self.runtime)) as backend,
+            contextlib.closing(
+                draft_proposer(target, decoder, backend, unused=unused, options=self.options)
+            ) as proposer,
+        ):
+            yield proposer
+
+    def _decoder(self, target: ModelSpec) -> DecoderModel:
+        from onnxgen.metadata.load import load_model_spec
+
+        if self.folder is None:
+            if target.draft is None:
+                raise ConfigError(f"{target.folder} has no draft model of its own; name the folder of one")
+            return target.draft
+        draft = load_model_spec(self.folder)
+        check_draft_folder(target, draft)
+        return draft.decoder

@@ -29,6 +29,9 @@ _BLAME_S = 1.0
 """So long the part at fault is looked for, when a grammar was refused."""
 
 
+_STACK_BYTES = 128 << 20
+
+
 class CompiledGrammar:
     """A grammar ready to be followed, by any number of requests at the same time.
 
@@ -121,7 +124,7 @@ class GrammarCompiler:
                 return future
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self.limits.threads, thread_name_prefix="onnxgen-grammar")
-            future = self._pool.submit(self._compile, grammar)
+            future = _submit(self._pool, self._compile, grammar)
             self._known[grammar] = future
             self._make_room()
             return future
@@ -195,6 +198,18 @@ class GrammarCompiler:
             max_grammar_size=limits.grammar_symbols,
             verbose_errors=False,
         )
+
+
+def _submit(
+    pool: ThreadPoolExecutor, work: Callable[[Grammar], CompiledGrammar], grammar: Grammar
+) -> Future[CompiledGrammar]:
+    # Submitting may start a thread. Grammars are compiled by recursion, whose depth their writers choose: a
+    # thread of usual size would overflow, and take the process with it. Only touched pages count as memory.
+    usual = threading.stack_size(_STACK_BYTES)
+    try:
+        return pool.submit(work, grammar)
+    finally:
+        threading.stack_size(usual)
 
 
 def _reason(matcher: LLMatcher) -> str:

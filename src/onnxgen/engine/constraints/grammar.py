@@ -15,6 +15,9 @@ GrammarKind = Literal["json_object", "json_schema", "regex", "lark", "choice", "
 MAX_SOURCE_BYTES = 1 << 20
 """Longer grammars are refused (1 MiB)."""
 
+MAX_CHOICE_LENGTH = 10_000
+"""Longer texts are refused as choices, in characters."""
+
 _KINDS = ("json_object", "json_schema", "regex", "lark", "choice", "llguidance")
 
 
@@ -108,6 +111,10 @@ class Grammar:
         for place, text in enumerate(listed):
             if not isinstance(cast("object", text), str):
                 raise GrammarError(f"choice {place} is {text!r:.60}, which is no text")
+            if len(text) > MAX_CHOICE_LENGTH:
+                raise GrammarError(
+                    f"choice {place} has {len(text)} characters, at most {MAX_CHOICE_LENGTH} are taken"
+                )
         if not listed:
             raise GrammarError("there are no choices: give at least one text")
         return cls("choice", json.dumps(listed, ensure_ascii=False))

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Any, NoReturn, cast
 from urllib.parse import unquote
 
+from onnxgen.engine.constraints.budget import Budget
 from onnxgen.engine.constraints.endless import find_endless
+from onnxgen.engine.constraints.formats import EXACT, FORMATS
 from onnxgen.engine.constraints.keywords import (
     COUNTS,
-    FORMATS,
     IN_PLACE,
     KNOWN,
     LIMITS,
@@ -29,6 +30,9 @@ WHITESPACE = r"[ \t]{1,2}|\r?\n[ \t]{0,32}"
 _PLAIN_ESCAPES = 'nrbtf\\"'
 _EXACT = 2**53
 _DIALECTS = ("2020-12", "2019-09", "07", "06", "04")
+_BESIDE_REFERENCE = frozenset(
+    ("$ref", "$schema", "$defs", "definitions", "title", "description", "$comment", "x-guidance")
+)
 _OPTIONS = frozenset(
     (
         "item_separator",
@@ -61,7 +65,10 @@ class SchemaReader:
         self._path = path
         self._seen: set[int] = set()
         self._todo: list[tuple[str, Any]] = []
+        self._budget = Budget()
         self._names_keys = False
+        # Up to draft 7 nothing beside a reference counts.
+        self._reference_is_alone = False
 
     def ready(self) -> dict[str, Any]:
         """The schema as llguidance shall have it.
@@ -72,6 +79,7 @@ class SchemaReader:
         self._add("", self.root)
         while self._todo:
             pointer, node = self._todo.pop()
+            self._within(pointer, self._budget.add_schema())
             self.schemas[pointer] = node
             if isinstance(node, dict):
                 self._read(pointer, cast("dict[str, Any]", node))
@@ -89,6 +97,8 @@ class SchemaReader:
         if "$ref" in node:
             self._read_reference(pointer, node["$ref"])
         self._read_dialect(pointer, node)
+        if self._reference_is_alone and "$ref" in node:
+            self._drop_siblings(pointer, node)
         self._drop_silent(pointer, node)
         self._check_shapes(pointer, node)
         self._read_types(pointer, node)
@@ -131,10 +141,16 @@ class SchemaReader:
         known = next((d for d in _DIALECTS if text == f"json-schema.org/draft{_dash(d)}{d}/schema"), None)
         if known is None and text != "json-schema.org/schema":
             self._refuse(f"{pointer}/$schema", f"the dialect {_short(dialect)} is unknown")
+        self._reference_is_alone |= not pointer and known in ("07", "06", "04")
         if known is None or known.startswith("20"):
             node["$schema"] = f"https://json-schema.org/draft/{known or '2020-12'}/schema"
         else:
             node["$schema"] = f"http://json-schema.org/draft-{known}/schema#"
+
+    def _drop_siblings(self, pointer: str, node: dict[str, Any]) -> None:
+        for key in [key for key in node if key not in _BESIDE_REFERENCE]:
+            del node[key]
+            self._warn(f"{pointer}/{key}", "has no effect beside $ref in this dialect")
 
     def _read_types(self, pointer: str, node: dict[str, Any]) -> None:
         types = node.get("type", [])
@@ -170,6 +186,7 @@ class SchemaReader:
             if key == "multipleOf":
                 if limit <= 0:
                     self._refuse(f"{pointer}/{key}", f"multipleOf is more than 0, not {_short(limit)}")
+                self._within(f"{pointer}/{key}", self._budget.add_multiple(limit))
             elif abs(limit) > _EXACT:
                 self._narrow(pointer, node, key, limit)
 
@@ -187,16 +204,26 @@ class SchemaReader:
                 self._refuse(f"{pointer}/pattern", f"a pattern is text, not {_short(pattern)}")
             node["pattern"] = rust_pattern(pattern)
         name = node.get("format")
-        if name is not None and (not isinstance(name, str) or name not in FORMATS):
+        if name is None:
+            return
+        if not isinstance(name, str) or name not in FORMATS:
             del node["format"]
             self._warn(f"{pointer}/format", f"the format {_short(name)} is not enforced")
+        elif name in EXACT and "pattern" not in node:
+            del node["format"]
+            node["pattern"] = EXACT[name]
+        elif name in EXACT:
+            node["allOf"] = [*node.get("allOf", ()), {"pattern": EXACT[name]}]
 
     def _read_object(self, pointer: str, node: dict[str, Any]) -> None:
         required = node.get("required", [])
         if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
             self._refuse(f"{pointer}/required", f"required is a list of names, not {_short(required)}")
-        patterns = node.get("patternProperties")
-        if isinstance(patterns, dict):
+        patterns = node.get("patternProperties", {})
+        self._within(f"{pointer}/patternProperties", self._budget.add_patterns(len(patterns)))
+        self._within(f"{pointer}/properties", self._budget.add_properties(len(node.get("properties", ()))))
+        self._within(f"{pointer}/required", self._budget.add_properties(len(required)))
+        if patterns:
             node["patternProperties"] = {rust_pattern(key): value for key, value in patterns.items()}
         if {"properties", "required", "patternProperties"}.intersection(node):
             self._names_keys |= node.get("additionalProperties") is not False
@@ -236,6 +263,7 @@ class SchemaReader:
     def _add(self, pointer: str, node: Any) -> None:
         # Booleans are one object wherever they stand.
         if isinstance(node, bool):
+            self._within(pointer, self._budget.add_schema())
             self.schemas[pointer] = node
         elif id(node) not in self._seen:
             self._seen.add(id(node))
@@ -262,6 +290,10 @@ class SchemaReader:
         if options.pop("whitespace_flexible", True) is False and "whitespace_pattern" not in asked:
             return {**options, "whitespace_flexible": False, "whitespace_pattern": None}
         return options
+
+    def _within(self, pointer: str, excess: str | None) -> None:
+        if excess is not None:
+            self._refuse(pointer, f"{excess}: make it smaller")
 
     def _warn(self, pointer: str, what: str) -> None:
         self.warnings.append(f"{self._path}{pointer or '/'}: {what}")

@@ -25,11 +25,6 @@ MAX_COUNTED = {
 
 LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 
-FORMATS = frozenset(
-    ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri")
-)
-"""Formats that are followed; others are an annotation."""
-
 IN_PLACE = frozenset(("allOf", "anyOf", "oneOf", "$ref", "if", "not", "dependentSchemas", "dependencies"))
 """Keywords that bring further keywords to bear on the same value."""
 

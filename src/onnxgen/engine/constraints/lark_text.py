@@ -11,10 +11,13 @@ from onnxgen.errors import GrammarError
 
 # Comments, texts and expressions are passed over: what stands in them is no directive.
 _PIECES = re.compile(
-    r'//[^\n]*+|\#[^\n]*+|"(?:[^"\\\n]|\\.)*+"|/(?:[^/\\\n]|\\.)++/|(?P<json>%json\b\s*)|(?P<deep>[(\[])|[)\]]',
-    re.DOTALL,
+    r'//[^\n]*+|\#[^\n]*+|"(?:[^"\\\n]|\\.)*+"|/(?:[^/\\\n]|\\.)++/|(?P<json>%json\b\s*)|(?P<deep>[(\[])|[)\]]'
+    r"|(?P<rule>^[^\S\n]*[?!]*\w+(?:\.-?\d+)?\s*(?:\[[^\]\n]*\])?\s*:)",
+    re.DOTALL | re.MULTILINE,
 )
 _MAX_BRACKETS = 100
+_MAX_PARTS = 10_000
+"""Rules and brackets; those that lead one to the next take stack while they are compiled (about 5 KB)."""
 
 
 def replace_schemas(lark: str, replace: Callable[[object, int], str]) -> str:
@@ -29,10 +32,14 @@ def replace_schemas(lark: str, replace: Callable[[object, int], str]) -> str:
     """
     decoder = json.JSONDecoder()
     out: list[str] = []
-    place = depth = 0
+    place = depth = parts = 0
     while (match := _PIECES.search(lark, place)) is not None:
         out.append(lark[place : match.end()])
         place = match.end()
+        if match["deep"] or match["rule"]:
+            parts += 1
+            if parts > _MAX_PARTS:
+                raise GrammarError(f"the lark grammar has more than {_MAX_PARTS} rules and brackets")
         if match["deep"]:
             depth += 1
             if depth > _MAX_BRACKETS:

@@ -147,7 +147,7 @@ class Batch:
         if not 0 <= token < self._backend.vocab_size or len(state.tokens) >= self._max_tokens:
             self.extend(row, [token])  # raises
         if state.ahead is not None:
-            if not self._steps.switches_at(len(state.tokens) + 1) and state.take_ahead(token):
+            if state.take_ahead(token):
                 return
             self._cache.forget(state, state.cached)
         state.tokens.append(token)
@@ -287,7 +287,8 @@ class Batch:
 
         Args:
             row: Which sequence.
-            draft: Tokens of the vocabulary that may come, at least one, for which there is room.
+            draft: Tokens of the vocabulary that may come, at least one, for which there is room; not beyond
+                ``rope_switch_length``, unless the sequence is.
 
         Returns:
             ``len(draft) + 1`` rows, float32 ``[vocab]``, to be read only.
@@ -299,7 +300,7 @@ class Batch:
         assert draft and self.length(row) + len(draft) <= self._max_tokens
         state = self._rows[row]
         self._cache.forget(state, state.cached)
-        if self._steps.can_run_ahead(state, len(draft)):
+        if self._steps.can_run_ahead(state):
             self._check_open()
         else:
             with recomputing([state]):

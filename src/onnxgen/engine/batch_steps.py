@@ -114,24 +114,22 @@ class BatchSteps:
                 found.append(values[max(start - first, 0) :])
         return np.concatenate(found)[: end - start]
 
-    def can_run_ahead(self, row: BatchRow, num_tokens: int) -> bool:
+    def can_run_ahead(self, row: BatchRow) -> bool:
         """Whether `run_ahead` may be called now: else the row itself is to be run first."""
         if row.num_pending == 0:
             return row.logits is not None
-        known = row.num_pending == 1 and (row.embedded is None or not row.embedded.has(row.cached))
-        length = len(row.tokens)
-        return known and row.long == self._is_long(length) == self._is_long(length + num_tokens)
+        is_told = row.num_pending == 1 and (row.embedded is None or not row.embedded.has(row.cached))
+        return is_told and row.long == self._is_long(len(row.tokens))
 
     def run_ahead(self, row: BatchRow, draft: Sequence[int], rows: Sequence[BatchRow]) -> None:
         """Run the token that a row lacks, if it lacks one, and tokens that may come behind it, in one step.
 
-        What is computed for the latter is of use as long as the row uses the same rotary factors.
-
         Args:
             row: Nothing is known of what is behind its end.
-            draft: These tokens, for which there is room.
+            draft: These tokens, for which there is room. With them, the row uses the same rotary factors.
             rows: All there are.
         """
+        assert row.long == self._is_long(len(row.tokens) + len(draft))
         pending = row.tokens.view()[row.cached :]
         step = SequenceInput(
             np.concatenate([pending, np.array(draft, np.int64)]),
@@ -146,10 +144,6 @@ class BatchSteps:
             if row.logits is None:
                 row.logits, row.was_set = logits[0], False
         row.ahead = Ahead(tuple(draft), logits[len(pending) :])
-
-    def switches_at(self, length: int) -> bool:
-        """Whether a sequence of ``length`` tokens uses other rotary factors than it did with one less."""
-        return self._rope_switch is not None and length == self._rope_switch + 1
 
     def _decode(self, pending: Sequence[BatchRow], rows: Sequence[BatchRow]) -> None:
         """Run a step in which every row lacks one token.

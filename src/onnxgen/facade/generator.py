@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Mapping
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -379,9 +379,16 @@ class Generator:
             self._adapters += (name,)
             self._loaded_in = adapters
 
-    def get_speculative_stats(self) -> NoReturn:
-        """Not supported: raises `CapabilityError`."""
-        raise CapabilityError("nothing is speculated in this version, so there are no statistics")
+    def get_speculative_stats(self) -> dict[str, int | float | bool | list[int]]:
+        """What guessing ahead did since the generator was made, as onnxruntime-genai counts it; zeros without it.
+
+        Counts are cumulative, but for ``active_rounds``, ``tokens_buffered``, ``effective_k``, ``cooldown_remaining`` and
+        ``adaptive_k_throughput``. Of a round's last token nothing is run until the next round, and nothing is replayed, so
+        ``target_reconciliation_forward_passes`` stays 0; ``target_reanchor_forward_passes`` counts tokens that were run
+        alone. ``acceptance_length_histogram`` has completed rounds by how many guesses were right: 0 to 6, and more.
+        """
+        with self._guard:
+            return dict(self._search.stats())
 
     def set_runtime_option(self, key: str, value: str) -> None:
         """Set ``terminate_session``: with "1" further steps raise, until it is "0" again. From any thread.

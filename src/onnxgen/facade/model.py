@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from onnxgen.backends.base import Backend, GivesEmbeddings
-from onnxgen.errors import CapabilityError, ConfigError, TokenIdError
+from onnxgen.backends.base import Backend, DecoderModel, GivesEmbeddings
+from onnxgen.errors import CapabilityError, ConfigError, OptionError, TokenIdError
 from onnxgen.facade.config import Config
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.metadata.model_spec import ModelSpec
 
 if TYPE_CHECKING:
     from onnxgen.backends.ort.whole_graph import WholeGraph
+    from onnxgen.engine.constraints.compiler import GrammarCompiler
 
 _DEVICES = {
     "cuda": "CUDA",
@@ -38,6 +40,10 @@ class Model:
         runtime: How to run it; None reads ``ONNXGEN_*`` variables and the user's configuration file.
         backend: An executor that is loaded already, such as `onnxgen.backends.fake.FakeBackend`. It stays the
             caller's to close.
+        draft: Likewise one that guesses tokens for it. Without ``backend``, the folder says whether there is one.
+
+    Attributes:
+        draft: The executor of a smaller model, whose tokens the other one only checks; None: there is none.
 
     Raises:
         ConfigError: ``backend`` is a name.
@@ -45,6 +51,7 @@ class Model:
         ModelFileError: A file of the folder is missing or wrong.
         CapabilityError: The model needs what the backend cannot do.
         BackendError: The backend failed to load the model.
+        OptionError: Model and draft have different vocabularies.
     """
 
     def __init__(
@@ -53,6 +60,7 @@ class Model:
         *,
         runtime: RuntimeConfig | None = None,
         backend: Backend | None = None,
+        draft: Backend | None = None,
     ) -> None:
         if isinstance(backend, str):
             raise ConfigError(
@@ -62,7 +70,21 @@ class Model:
         self._spec = (config if isinstance(config, Config) else Config(config)).spec
         self._runtime = runtime or _runtime_from_environment()
         self._owned = backend is None
-        self._backend = backend or _load_backend(self._spec, self._runtime)
+        with ExitStack() as loaded:
+            self._backend = backend or _load_backend(self._spec.decoder, self._runtime)
+            if self._owned:
+                loaded.callback(self._backend.close)
+            self.draft = draft
+            if self._owned and draft is None and self._spec.draft is not None:
+                self.draft = _load_backend(self._spec.draft, self._runtime)
+                loaded.callback(self.draft.close)
+            if self.draft is not None and self.draft.vocab_size != self._backend.vocab_size:
+                raise OptionError(
+                    f"{self._spec.folder}: the draft has logits of {self.draft.vocab_size} tokens, the model of "
+                    f"{self._backend.vocab_size}; one can only check tokens of the other if they share a vocabulary"
+                )
+            self._release = loaded.pop_all().close
+        self._grammars: GrammarCompiler | None = None
         self._whole: dict[frozenset[str], WholeGraph] = {}
         self._lock = threading.Lock()
 
@@ -80,6 +102,26 @@ class Model:
     def backend(self) -> Backend:
         """The executor."""
         return self._backend
+
+    @property
+    def grammars(self) -> GrammarCompiler:
+        """Makes grammars ready for this model's tokenizer; what it made is kept for all.
+
+        Raises:
+            TokenizerError: The folder has no tokenizer that grammars could be read with.
+        """
+        with self._lock:
+            if self._grammars is None:
+                from onnxgen.engine.constraints.compiler import GrammarCompiler
+                from onnxgen.preprocess.tokenizer import Tokenizer
+
+                tokenizer = Tokenizer.from_folder(
+                    self._spec.tokenizer_dir, model_vocab_size=self._spec.vocab_size
+                )
+                self._grammars = GrammarCompiler(
+                    tokenizer, vocab_size=self._spec.vocab_size, eos_ids=self._spec.tokens.eos
+                )
+            return self._grammars
 
     @property
     def device_type(self) -> str:
@@ -163,8 +205,9 @@ class Model:
     def close(self) -> None:
         """Release the model. Calling it twice is harmless; generators made from it raise afterwards."""
         self._whole.clear()
-        if self._owned:
-            self._backend.close()
+        if self._grammars is not None:
+            self._grammars.close()
+        self._release()
 
     def __enter__(self) -> Self:
         return self
@@ -187,10 +230,10 @@ def _runtime_from_environment() -> RuntimeConfig:
     return load_runtime_config().config
 
 
-def _load_backend(spec: ModelSpec, runtime: RuntimeConfig) -> Backend:
+def _load_backend(decoder: DecoderModel, runtime: RuntimeConfig) -> Backend:
     from onnxgen.backends import load_backend
     from onnxgen.graph.cpu.choosing_kernels import prepare_choosing
 
-    backend = load_backend(spec.decoder, runtime)
+    backend = load_backend(decoder, runtime)
     prepare_choosing()  # now, where progress is shown, and not at the first token
     return backend

@@ -28,30 +28,37 @@ _BLOCK = 256
 _NUMBERS = 256
 _COLDEST, _HOTTEST = 1e-30, 1e30
 """Temperatures beyond have no inverse in float32, and change nothing more."""
-_BELOW_1 = np.nextafter(1.0, 0.0)
+_BELOW_1, _SINGLE_BELOW_1 = np.nextafter(1.0, 0.0), np.nextafter(np.float32(1), np.float32(0))
 
 
 class MersenneUniforms:
-    """The numbers in [0, 1) that a seeded generator of onnxruntime-genai draws, by index.
+    """The numbers in [0, 1) that a seeded generator of onnxruntime-genai draws, by the words of 32 bits that they are made of.
 
-    That is ``generate_canonical<double, 53>`` of GNU's C++ library over ``mt19937``: two words of 32 bits each, the first one
-    the lower.
+    These are what GNU's C++ library makes of ``mt19937``.
 
     Args:
         seed: 0 to 2**64 - 1. Those from 2**32 on, which onnxruntime-genai does not take, seed the twister by two words.
     """
 
     def __init__(self, seed: int) -> None:
-        self._words = np.random.RandomState(seed if seed < 2**32 else [seed & 0xFFFFFFFF, seed >> 32])
-        self._numbers = np.empty(0)
+        self._source = np.random.RandomState(seed if seed < 2**32 else [seed & 0xFFFFFFFF, seed >> 32])
+        self._words = np.empty(0, np.uint32)
 
-    def __getitem__(self, index: int) -> float:
-        """Number ``index`` of the sequence."""
-        while index >= len(self._numbers):
-            pairs = self._words.randint(0, 2**32, size=(_NUMBERS, 2), dtype=np.uint32)
-            more = (pairs[:, 0] + pairs[:, 1] * 2.0**32) / 2.0**64
-            self._numbers = np.append(self._numbers, np.minimum(more, _BELOW_1))
-        return float(self._numbers[index])
+    def double(self, at: int) -> float:
+        """``generate_canonical<double, 53>`` of words ``at`` and ``at + 1``, the first one the lower."""
+        low, high = self._some(at, 2)
+        return min((float(low) + float(high) * 2.0**32) / 2.0**64, float(_BELOW_1))
+
+    def single(self, at: int) -> np.float32:
+        """``generate_canonical<float, 24>`` of word ``at``."""
+        (word,) = self._some(at, 1)
+        return min(np.float32(word) / np.float32(2**32), _SINGLE_BELOW_1)
+
+    def _some(self, at: int, count: int) -> npt.NDArray[np.uint32]:
+        while at + count > len(self._words):
+            more = self._source.randint(0, 2**32, size=_NUMBERS, dtype=np.uint32)
+            self._words = np.append(self._words, more)
+        return self._words[at : at + count]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,30 +79,61 @@ class Candidates:
 
     def pick(self, number: float) -> int:
         """The token that a number in [0, 1) means."""
-        shares = self.shares.astype(np.float64)
-        reached = np.cumsum(shares / np.cumsum(shares)[-1])
-        # the last place takes what rounding leaves, but no token without a share is drawn
-        place = min(int(np.searchsorted(reached[:-1], number)), int(np.count_nonzero(shares)) - 1)
-        return self.token(place)
+        return self.token(_place(self.shares, number))
+
+    def share(self, token: int) -> np.float32:
+        """Probability of a token; 0 for those that cannot be drawn."""
+        at = np.flatnonzero(self.ids() == token)
+        return np.float32(self.shares[at[0]] if len(at) else 0)
+
+    def pick_beyond(self, other: Candidates, number: float) -> int:
+        """The token that a number means among those that are more likely here than in ``other``, by how much they are.
+
+        Where none is, it is drawn as by `pick`.
+        """
+        ids = self.ids()
+        shares_there = dict(zip(other.ids().tolist(), other.shares, strict=True))
+        there = np.array([shares_there.get(token, 0) for token in ids.tolist()], np.float32)
+        beyond = np.maximum(self.shares - there, np.float32(0))
+        return int(ids[_place(beyond if beyond.any() else self.shares, number)])
+
+    def ids(self) -> npt.NDArray[np.int64]:
+        """The candidates' tokens, int64 ``[candidates]``, best first."""
+        some = np.flatnonzero(self.row >= self.values[-1])
+        if len(some) == len(self.values) and (self.values[1:] < self.values[:-1]).all():
+            return some[np.argsort(-self.row[some])]
+        return self._sorted(len(self.values))[: len(self.values)].astype(np.int64)
 
     def token(self, place: int) -> int:
         """The token at a place of the order."""
         equal = np.flatnonzero(self.row == self.values[place])
         if len(equal) == 1:
             return int(equal[0])
+        return int(self._sorted(place + 1)[place])
+
+    def _sorted(self, count: int) -> npt.NDArray[np.int32]:
+        """All tokens, of which the first ``count`` are where onnxruntime-genai has them."""
         order = np.arange(len(self.row), dtype=np.int32)
         first = 0
         for last in self.runs:
             put_best_first(self.row, order, first=first, last=last)
-            if place < last:  # what comes after moves nothing before
+            if count <= last:  # what comes after moves nothing before
                 break
             first = last
-        return int(order[place])
+        return order
 
 
 def prepare() -> None:
     """Load or compile what draws among equal logits need: some seconds, once on a machine."""
     prepare_heap_order()
+
+
+def _place(shares: Row, number: float) -> int:
+    """Where a number in [0, 1) falls among shares, as ``discrete_distribution`` has it."""
+    wide = shares.astype(np.float64)
+    reached = np.cumsum(wide / np.cumsum(wide)[-1])
+    # the last place takes what rounding leaves, but no token without a share is drawn
+    return min(int(np.searchsorted(reached[:-1], number)), int(np.flatnonzero(wide)[-1]))
 
 
 def best_of(row: Row, top_k: int, *, top_p: float, temperature: float) -> Candidates:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import numpy as np
 
 from onnxgen.engine.beams.options import BeamOptions
+from onnxgen.engine.constraints.grammar import Grammar
 from onnxgen.engine.sampling.options import (
     MAX_SEED,
     SamplingOptions,
@@ -17,7 +18,8 @@ from onnxgen.engine.sampling.options import (
     check_number,
     check_repetition_penalty,
 )
-from onnxgen.errors import CapabilityError, ContextLengthError, OptionError
+from onnxgen.errors import ContextLengthError, OptionError
+from onnxgen.facade.guidance import grammar_of
 from onnxgen.facade.model import Model
 from onnxgen.foundations.suggest import did_you_mean
 from onnxgen.metadata.genai_config_run import Speculative
@@ -45,7 +47,13 @@ _SEARCH: Mapping[str, tuple[Literal["bool", "int", "float"], float, float]] = {
     "top_k": ("int", 0, math.inf),
     "top_p": ("float", 0, 1),
 }
-_SPECULATIVE: Mapping[str, int | bool] = asdict(Speculative())
+_SPECULATIVE: Mapping[str, tuple[Literal["bool", "int"], int, int]] = {
+    "max_draft_tokens": ("int", 1, 16),
+    "ngram_size": ("int", 0, 16),
+    "ngram_chained_lookup": ("bool", 0, 1),
+    "min_adaptive_k": ("int", 0, 16),
+    "cooldown": ("bool", 0, 1),
+}
 
 
 class GeneratorParams:
@@ -58,11 +66,23 @@ class GeneratorParams:
     def __init__(self, model: Model) -> None:
         self._spec = model.spec
         self._search = model.spec.search
+        self._speculative = model.spec.speculative
+        self._grammar: Grammar | None = None
 
     @property
     def search(self) -> SearchDefaults:
         """The options as one value."""
         return self._search
+
+    @property
+    def speculative(self) -> Speculative:
+        """How tokens are guessed ahead."""
+        return self._speculative
+
+    @property
+    def grammar(self) -> Grammar | None:
+        """What answers must look like."""
+        return self._grammar
 
     def set_search_options(self, **options: bool | float) -> None:
         """Set search options.
@@ -88,32 +108,49 @@ class GeneratorParams:
             for value in (getattr(self._search, name),)
         }
 
-    def set_guidance(self, type: str, data: str, enable_ff_tokens: bool = False) -> NoReturn:
-        """Not supported yet: raises `CapabilityError`."""
-        del data, enable_ff_tokens
-        raise CapabilityError(
-            f"guidance of type {type!r} was asked for; this version cannot constrain answers to a grammar"
-        )
+    def set_guidance(self, type: str, data: str, enable_ff_tokens: bool = False) -> None:
+        """Let every answer be one that a grammar describes; two empty texts take that back.
 
-    def set_speculative_options(self, **options: int | bool) -> None:
-        """Accept the defaults of speculative decoding, which is off.
+        Tokens that the grammar does not allow are never chosen, whatever else is asked for, and an answer ends only where
+        the grammar lets it. What is appended to a sequence is not looked at. An answer that has ended is followed, after
+        more was appended, by one that begins anew. Rewinding goes back into the answer as it was: the grammar is where it
+        was then, while onnxruntime-genai's would begin anew.
+
+        Args:
+            type: ``json_schema``, ``regex``, ``lark_grammar``, ``choice`` (a JSON list of texts) or ``llguidance`` (a
+                document of that library's own).
+            data: The grammar.
+            enable_ff_tokens: Tokens that must follow are appended without asking the model, and run together with the
+                next one. Several rows keep step with each other, so there it changes nothing.
 
         Raises:
-            OptionError: An option is unknown.
-            CapabilityError: An option differs from its default.
+            OptionError: One of the two texts is missing, or there is no such type.
+            GrammarError: The data is none of that type. Making a `Generator` refuses what only a tokenizer tells.
         """
-        for name, value in options.items():
-            if name not in _SPECULATIVE:
-                raise OptionError(f"unknown speculative option {name!r}{did_you_mean(name, _SPECULATIVE)}")
-            if value != _SPECULATIVE[name]:
-                raise CapabilityError(
-                    f"{name}={value!r} was asked for; this version has no speculative decoding, so only "
-                    f"{name}={_SPECULATIVE[name]!r} is accepted"
-                )
+        self._grammar = grammar_of(type, data, fast_forward=enable_ff_tokens)
 
-    def get_speculative_options(self) -> dict[str, int | bool]:
-        """The options of speculative decoding, which is off."""
-        return dict(_SPECULATIVE)
+    def set_speculative_options(self, **options: float | bool) -> None:
+        """Say how tokens are guessed ahead, by a draft model that the folder has, or else by what the sequence repeats.
+
+        Args:
+            options: ``max_draft_tokens`` (1 to 16): tokens that are guessed at once. ``ngram_size`` (0, or 2 to 16):
+                guesses what came after the last ``ngram_size - 1`` tokens when they came before; 0 is off.
+                ``ngram_chained_lookup``: looks again behind each guess. ``min_adaptive_k`` (0 to 16): learns how many
+                tokens to guess, from so many on and up to 16; 0 keeps ``max_draft_tokens``. ``cooldown``: a plain step
+                after three rounds in which nothing was right.
+
+        Raises:
+            OptionError: An option is unknown, of the wrong type or out of range. Nothing was changed.
+        """
+        changes = {name: _speculative_value(name, value) for name, value in options.items()}
+        self._speculative = replace(self._speculative, **changes)
+
+    def get_speculative_options(self) -> dict[str, bool | float]:
+        """All options of guessing ahead; numbers as floats."""
+        return {
+            name: value if isinstance(value, bool) else float(value)
+            for name, value in asdict(self._speculative).items()
+        }
 
     def resolve_max_length(self) -> int:
         """``max_length``, or the context's length where it is not set.
@@ -200,7 +237,21 @@ def sampling_from_search(search: SearchDefaults, *, stream: int = 0) -> Sampling
 def _search_value(name: str, value: Any) -> Any:
     if name not in _SEARCH:
         raise OptionError(f"unknown search option {name!r}{did_you_mean(name, _SEARCH)}")
-    kind, low, high = _SEARCH[name]
+    if name == "repetition_penalty":
+        return check_repetition_penalty(value)
+    return _checked(name, value, *_SEARCH[name])
+
+
+def _speculative_value(name: str, value: Any) -> Any:
+    if name not in _SPECULATIVE:
+        raise OptionError(f"unknown speculative option {name!r}{did_you_mean(name, _SPECULATIVE)}")
+    checked = _checked(name, value, *_SPECULATIVE[name])
+    if name == "ngram_size" and checked == 1:
+        raise OptionError("ngram_size must be 0 (off) or 2 to 16, got 1")
+    return checked
+
+
+def _checked(name: str, value: Any, kind: Literal["bool", "int", "float"], low: float, high: float) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if kind == "bool":
@@ -208,8 +259,6 @@ def _search_value(name: str, value: Any) -> Any:
             raise OptionError(f"{name} must be True or False, got {value!r}")
         return value
     if kind == "float":
-        if name == "repetition_penalty":
-            return check_repetition_penalty(value)
         return check_number(name, value, low=low, high=high)
     if isinstance(value, float) and value.is_integer():
         value = int(value)

@@ -405,7 +405,6 @@ def test_a_terminated_session_stops_until_it_may_go_on(folder):
         ("get_output", ("present.0.key",)),
         ("set_model_input", ("x", [1.0])),
         ("set_hidden_states", ([1.0],)),
-        ("get_speculative_stats", ()),
         ("set_inputs", ({"pixel_values": [1.0]},)),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

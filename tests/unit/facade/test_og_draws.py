@@ -166,11 +166,12 @@ def test_no_number_draws_a_banned_token():
 def test_numbers_are_those_of_the_standards_twister():
     # ISO C++ [rand.predef]: the 10000th word of mt19937 with its default seed is 4123659995
     numbers = MersenneUniforms(5489)
-    assert int(numbers[4999] * 2**32) == 4123659995
+    assert int(numbers.double(9998) * 2**32) == 4123659995
     first = (3499211612 + 581869302 * 2**32) / 2**64
-    assert numbers[0] == first
-    assert MersenneUniforms(5489)[0] == first
+    assert numbers.double(0) == first
+    assert MersenneUniforms(5489).double(0) == first
+    assert MersenneUniforms(5489).single(0) == np.float32(3499211612) / np.float32(2**32)
 
 
 def test_large_seeds_differ_in_every_bit():
-    assert len({MersenneUniforms(seed)[0] for seed in (0, 1, 2**31, 2**32, 2**32 + 1, 2**64 - 1)}) == 6
+    assert len({MersenneUniforms(seed).double(0) for seed in (0, 1, 2**31, 2**32, 2**32 + 1, 2**64 - 1)}) == 6

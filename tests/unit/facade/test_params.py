@@ -3,8 +3,10 @@ import math
 import numpy as np
 import pytest
 
-from onnxgen.errors import CapabilityError, ContextLengthError, OptionError
+from onnxgen.engine.constraints.grammar import Grammar
+from onnxgen.errors import ContextLengthError, GrammarError, OptionError
 from onnxgen.facade.params import GeneratorParams, sampling_from_search
+from onnxgen.metadata.genai_config_run import Speculative
 from onnxgen.metadata.model_spec import SearchDefaults
 from tiny_model_folder import CONTEXT, fake_backend, open_model, write_model_folder
 from tiny_tokenizer import VOCAB_SIZE
@@ -107,15 +109,81 @@ def test_max_length_is_the_context_unless_it_is_set(params):
         params.resolve_max_length()
 
 
-def test_guidance_is_refused(params):
-    with pytest.raises(CapabilityError, match="'json_schema'"):
-        params.set_guidance("json_schema", "{}")
+def test_guidance_is_a_grammar(params):
+    assert params.grammar is None
+    params.set_guidance("json_schema", '{"type": "integer"}')
+    assert params.grammar == Grammar.json_schema({"type": "integer"}).with_fast_forward(False)
+    params.set_guidance("regex", "[0-9]+", enable_ff_tokens=True)
+    assert params.grammar == Grammar.regex("[0-9]+")
+    params.set_guidance("lark_grammar", 'start: "a"')
+    assert params.grammar is not None and params.grammar.kind == "lark"
+    params.set_guidance("choice", '["yes", "no"]')
+    assert params.grammar == Grammar.choice(["yes", "no"]).with_fast_forward(False)
+    params.set_guidance("llguidance", '{"grammars": []}')
+    assert params.grammar is not None and params.grammar.kind == "llguidance"
+    params.set_guidance("", "")
+    assert params.grammar is None
 
 
-def test_only_the_defaults_of_speculation_are_accepted(params):
+@pytest.mark.parametrize(
+    ("kind", "data", "error", "message"),
+    [
+        ("regex", "", OptionError, "both type and data"),
+        ("", "a+", OptionError, "both type and data"),
+        ("rgex", "a+", OptionError, "did you mean 'regex'"),
+        ("regex", 3, OptionError, "two texts"),
+        (None, "a+", OptionError, "two texts"),
+        ("json_schema", "{", GrammarError, "JSON"),
+        ("choice", "yes", GrammarError, "JSON"),
+        ("choice", '{"a": 1}', GrammarError, "a JSON list of texts"),
+        ("choice", "[1]", GrammarError, "choice 0"),
+    ],
+)
+def test_what_is_no_guidance_is_refused_and_changes_nothing(params, kind, data, error, message):
+    params.set_guidance("regex", "b")
+    with pytest.raises(error, match=message):
+        params.set_guidance(kind, data)
+    assert params.grammar == Grammar.regex("b").with_fast_forward(False)
+
+
+def test_speculative_options_are_kept(params):
+    assert params.get_speculative_options() == {
+        "max_draft_tokens": 4.0,
+        "ngram_size": 0.0,
+        "ngram_chained_lookup": False,
+        "min_adaptive_k": 0.0,
+        "cooldown": False,
+    }
+    params.set_speculative_options(ngram_size=3.0, max_draft_tokens=np.int64(16), cooldown=True)
+    assert params.speculative == Speculative(ngram_size=3, max_draft_tokens=16, cooldown=True)
     params.set_speculative_options(**params.get_speculative_options())
-    with pytest.raises(CapabilityError, match="ngram_size=3"):
-        params.set_speculative_options(ngram_size=3)
+    assert params.speculative == Speculative(ngram_size=3, max_draft_tokens=16, cooldown=True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"ngram_size": 1},
+        {"ngram_size": 17},
+        {"ngram_size": 2.5},
+        {"ngram_size": True},
+        {"max_draft_tokens": 0},
+        {"max_draft_tokens": 17},
+        {"min_adaptive_k": 17},
+        {"min_adaptive_k": -1},
+        {"cooldown": 1},
+        {"ngram_chained_lookup": 0.0},
+        {"ngramsize": 3},
+    ],
+    ids=str,
+)
+def test_speculative_options_are_checked_together(params, options):
+    with pytest.raises(OptionError, match=next(iter(options))):
+        params.set_speculative_options(**{"max_draft_tokens": 7, **options})
+    assert params.speculative == Speculative()
+
+
+def test_an_unknown_speculative_option_is_told_what_it_may_mean(params):
     with pytest.raises(OptionError, match="did you mean 'ngram_size'"):
         params.set_speculative_options(ngramsize=3)
 

@@ -74,6 +74,13 @@ def read_ports(graph: ir.Graph, model: DecoderModel) -> Ports:
         raise ModelFileError(
             f"{model.path} has no output {logits!r}; its outputs are {', '.join(sorted(outputs))}"
         )
+    shape = outputs[logits].shape
+    width = shape[-1] if shape else None
+    if isinstance(width, int) and width != model.vocab_size:
+        raise ModelFileError(
+            f"{model.path} gives logits {logits!r} of {width} tokens, the folder says that there are {model.vocab_size}; set "
+            "vocab_size to what the graph has, and use a draft only with a model of the same vocabulary"
+        )
     ports = Ports(
         input_ids=input_ids,
         attention_mask=token_port("attention_mask"),

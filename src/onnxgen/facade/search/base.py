@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol, Self
 
 import numpy as np
@@ -145,6 +146,10 @@ class Search(Protocol):
         Raises:
             CapabilityError: This strategy cannot.
         """
+        ...
+
+    def stats(self) -> Mapping[str, int | float | bool | list[int]]:
+        """What guessing ahead did so far; zeros where nothing is guessed."""
         ...
 
     def close(self) -> None:

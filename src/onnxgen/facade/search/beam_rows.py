@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from onnxgen.errors import CapabilityError, ContextLengthError, OptionError, Sta
 from onnxgen.facade.rows import Row
 from onnxgen.facade.search.last_inputs import LastRun
 from onnxgen.facade.search.room import check_room, max_length_reached
+from onnxgen.facade.search.round_counts import RoundCounts
 from onnxgen.metadata.model_spec import ModelSpec
 
 Int64Array = npt.NDArray[np.int64]
@@ -177,6 +179,10 @@ class BeamRows:
         """Not with beams: raises `CapabilityError`."""
         del batch
         raise CapabilityError("beams cannot be forked; use num_beams=1")
+
+    def stats(self) -> Mapping[str, int | float | bool | list[int]]:
+        """Nothing is guessed for beams."""
+        return RoundCounts().report()
 
     def close(self) -> None:
         """Release the cache."""

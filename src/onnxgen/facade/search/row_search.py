@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from onnxgen.engine.batch import Batch
 from onnxgen.errors import OptionError, StateError
-from onnxgen.facade.og_sampling import OgSampler
 from onnxgen.facade.rows import Row
 from onnxgen.facade.search.last_inputs import LastInputs, LastRun
 from onnxgen.facade.search.room import check_room, max_length_reached
+from onnxgen.facade.search.source import TokenSource
 from onnxgen.metadata.model_spec import ModelSpec
 
 Int64Array = npt.NDArray[np.int64]
@@ -26,13 +26,13 @@ class RowSearch:
 
     Args:
         batch: The rows' tokens and cache; the search's from now on.
-        sampler: Chooses tokens.
+        source: Chooses tokens.
         spec: The model.
     """
 
-    def __init__(self, batch: Batch, sampler: OgSampler, spec: ModelSpec) -> None:
+    def __init__(self, batch: Batch, source: TokenSource, spec: ModelSpec) -> None:
         self._batch = batch
-        self._sampler = sampler
+        self._source = source
         self._spec = spec
         self._rows = [Row() for _ in range(batch.num_rows)]
         self._next_tokens: list[int] | None = None
@@ -73,6 +73,7 @@ class RowSearch:
         check_room(
             ids.shape[1], held=self.length, most=self._batch.max_tokens, context=self._spec.context_length
         )
+        self._source.interrupt(length=self.length)
         pad = self._spec.tokens.pad if len(self._rows) > 1 and embeds is None else None
         rows = [row.append(part, pad=pad) for row, part in zip(self._rows, ids, strict=True)]
         with self._batch.transaction():
@@ -83,6 +84,8 @@ class RowSearch:
         self._prompts = [
             (before.num_processed, row.num_processed) for before, row in zip(self._rows, rows, strict=True)
         ]
+        if self._done:
+            self._source.begin_answer(length=self.length)
         self._rows = rows
         self._inputs.append(ids, pad=pad, embedded=embeds is not None)
         self._done = False
@@ -91,12 +94,15 @@ class RowSearch:
     def step(self) -> None:
         """Choose a token for every row that is not finished."""
         active = self._active_rows()
-        logits = self._batch.forward(active)
+        length = self.length
+        chosen = self._source.next(active, length=length)
         self._note_run()
-        self._chosen_from = active, logits
-        histories = [self._batch.tokens(i) for i in active]
-        chosen = self._sampler(logits, sequences=active, histories=histories, length=self.length)
-        self._commit(dict(zip(active, chosen, strict=True)))
+        if chosen.forced:
+            self._take_forced(chosen.forced)
+        if chosen.tokens:
+            self._chosen_from = active, chosen.logits
+            self._commit(dict(zip(active, chosen.tokens, strict=True)))
+        self._source.taken(active, chosen, length=length, done=self.done)
 
     def next_tokens(self) -> list[int]:
         """Tokens of the last step; finished rows have the padding token."""
@@ -167,6 +173,7 @@ class RowSearch:
 
     def set_logits(self, logits: Float32Array) -> None:
         """Replace the logits ``[rows, vocab]`` of the next tokens."""
+        self._source.interrupt(length=self.length)
         for i, row in enumerate(logits):
             self._batch.set_logits(i, row)
         self._has_logits = True
@@ -179,10 +186,11 @@ class RowSearch:
 
     def rewind(self, length: int) -> None:
         """Go back to the first ``length`` tokens of every row."""
+        self._source.interrupt(length=self.length)
         for i, row in enumerate(self._rows):
             row.truncate(length)
             self._batch.truncate(i, row.num_processed)
-        self._sampler.rewind(length)
+        self._source.rewind(length)
         self._inputs.rewind(length)
         self._next_tokens = None
         self._prompts, self._chosen_from = [], None
@@ -194,13 +202,18 @@ class RowSearch:
         """Another search that goes on from here, over a fork of the batch."""
         other = copy.copy(self)  # lists that are not copied below are replaced, never changed
         other._batch = batch
-        other._sampler = self._sampler.fork()
+        other._source = self._source.fork(batch, length=self.length)
         other._rows = [row.copy() for row in self._rows]
         other._inputs = self._inputs.copy()
         return other
 
+    def stats(self) -> Mapping[str, int | float | bool | list[int]]:
+        """What guessing ahead did so far."""
+        return self._source.stats()
+
     def close(self) -> None:
-        """Release the cache."""
+        """Release the caches."""
+        self._source.close()
         self._batch.close()
 
     def _active_rows(self) -> Sequence[int]:
@@ -210,6 +223,16 @@ class RowSearch:
         if self.length == self._batch.max_tokens:
             raise max_length_reached(most=self._batch.max_tokens, context=self._spec.context_length)
         return [i for i, row in enumerate(self._rows) if row.eos_at is None]
+
+    def _take_forced(self, tokens: Sequence[int]) -> None:
+        """Tokens of the only row, which the batch has already, were run before the next one was chosen."""
+        (row,) = self._rows
+        start = row.num_processed
+        for token in tokens:
+            row.add(token)
+        self._inputs.append(np.array([tokens], np.int64), pad=None, embedded=False)
+        self._prompts = [(start, row.num_processed)]
+        self._next_tokens = [tokens[-1]]
 
     def _commit(self, chosen: Mapping[int, int]) -> None:
         """Take the step's tokens over; nothing below raises half way."""

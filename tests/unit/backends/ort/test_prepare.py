@@ -56,6 +56,11 @@ def test_head_size_is_found_where_the_cache_does_not_say_it(tmp_path):
         prepared(tmp_path, Style("plain", symbolic_head_dim=True))
 
 
+def test_logits_of_another_vocabulary_are_refused_with_both_sizes(tmp_path):
+    with pytest.raises(ModelFileError, match=r"m\.onnx gives logits 'logits' of \d+ tokens.*there are 7;"):
+        prepared(tmp_path, Style(), vocab_size=7)
+
+
 def without_ragged(tmp_path):
     return prepared(tmp_path, Style(), ragged=False)
 

@@ -17,7 +17,7 @@ from onnxgen.errors import BackendError, CapabilityError, ConfigError, StateErro
 from onnxgen.metadata.model_spec import HeadSpec
 
 VOCAB, HIDDEN = 32, 5
-ANY = HeadOptions(cache_tokens=4096, min_confidence=0.0)
+ANY = HeadOptions(cache_tokens=8192, min_confidence=0.0)
 KINDS = {"paged": {"block_size": 4}, "slots": {}, "windowed": {"block_size": 4, "window": 40}}
 
 

@@ -14,8 +14,8 @@ Refusal = Callable[[str], str | None]
 
 
 def find_refused(
-    schema: dict[str, Any], refusal: Refusal, *, clock: Callable[[], float], until: float
-) -> str:
+    schema: dict[str, Any], reason: str, refusal: Refusal, *, clock: Callable[[], float], until: float
+) -> tuple[str, str]:
     """Say where the smallest refused part of a refused schema is.
 
     Parts are tried on their own, from the root inwards, as long as one of the children is refused too; a part
@@ -23,30 +23,33 @@ def find_refused(
 
     Args:
         schema: The schema made ready.
+        reason: Why the whole is refused.
         refusal: Says why llguidance refuses a grammar, or None.
         clock: Gives the time in seconds.
         until: No part is tried after this time.
 
     Returns:
-        Its JSON pointer.
+        Its JSON pointer, and why that part is refused.
     """
     options = schema.get("x-guidance")
     pointer, node = "", schema
     tries = 0
 
     def is_refused(part: dict[str, Any]) -> bool:
-        nonlocal tries
+        nonlocal tries, reason
         text = json.dumps({"grammars": [{"json_schema": {**part, "x-guidance": options}}]})
         if '"$ref"' in text or tries >= _MAX_TRIES or clock() > until:
             return False
         tries += 1
-        return refusal(text) is not None
+        found = refusal(text)
+        reason = found or reason
+        return found is not None
 
     while (found := next((part for part in _parts(node) if is_refused(part[1])), None)) is not None:
         pointer, node = f"{pointer}/{found[0]}", found[1]
     if "pattern" in node and is_refused({"type": "string", "pattern": node["pattern"]}):
-        return f"{pointer}/pattern"
-    return pointer
+        return f"{pointer}/pattern", reason
+    return pointer, reason
 
 
 def _parts(node: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

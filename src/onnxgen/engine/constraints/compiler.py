@@ -173,7 +173,7 @@ class GrammarCompiler:
         for path, schema in translated.schemas:
             alone = json.dumps({"grammars": [{"json_schema": schema}]})
             if len(translated.schemas) == 1 or refusal(alone) is not None:
-                pointer = find_refused(schema, refusal, clock=self._clock, until=until)
+                pointer, reason = find_refused(schema, reason, refusal, clock=self._clock, until=until)
                 return GrammarError(f"JSON schema, at {path}{pointer or '/'}: {reason}")
         return GrammarError(f"the {grammar.kind} grammar is refused: {reason}")
 

@@ -21,7 +21,8 @@ _NOTHING = np.zeros(0, np.int64)
 class GrammarState:
     """Follows the tokens of an answer. Used by one thread at a time; states are independent of each other.
 
-    A token that ends the answer may come only where the grammar accepts; after one only such tokens may come.
+    A token that ends the answer may come where the grammar accepts, or where it names that token; after one only
+    such tokens may come.
 
     Args:
         matcher: A matcher that has consumed nothing; belongs to this state.
@@ -153,7 +154,7 @@ class GrammarState:
         self._num_tokens -= count
 
     def _consume(self, token: int) -> None:
-        if token in self._vocabulary.eos_ids and self.accepts_end:
+        if self._ends(token):
             self._num_ends += 1
         elif self._num_ends or self._matcher.try_consume_tokens([token]) != 1:
             self._check()
@@ -164,13 +165,23 @@ class GrammarState:
         self._num_tokens += 1
 
     def _may_follow(self, token: int) -> bool:
-        if token in self._vocabulary.eos_ids and self.accepts_end:
+        if self._ends(token):
             return True
         if self._num_ends or not 0 <= token < self._vocabulary.vocab_size:
             return False
         allowed = self._matcher.validate_tokens([token]) == 1
         self._check()
         return allowed
+
+    def _ends(self, token: int) -> bool:
+        if token not in self._vocabulary.eos_ids:
+            return False
+        if self.accepts_end:
+            return True
+        # A grammar may name an end token where it does not accept; the answer is over all the same.
+        mask = np.empty(self._mask_bytes // 4, np.uint32)
+        self.fill(mask)
+        return bool(mask[token // 32] >> np.uint32(token % 32) & np.uint32(1))
 
     def _fill_end(self, mask: NDArray[np.uint32]) -> None:
         mask[:] = 0

@@ -63,9 +63,17 @@ class Vocabulary:
         )
 
     def cut(self, text: str) -> list[int]:
-        """Tokens whose bytes are exactly those of a text: the tokenizer's own where it can, else greedily."""
+        """Tokens whose bytes are exactly those of a text: the tokenizer's own where it can, else greedily.
+
+        Raises:
+            GrammarError: No tokens have these bytes.
+        """
         tokens = self._tokenize(text)
-        return self.handle.greedy_tokenize(text) if tokens is None else tokens
+        if tokens is None:
+            tokens = self.handle.greedy_tokenize(text)
+            if self._spell(tokens) != text.encode():
+                raise GrammarError(f"the vocabulary has no tokens for the text {text!r:.60}")
+        return tokens
 
     def _tokenize(self, text: str) -> list[int] | None:
         wanted = text.encode()

@@ -26,13 +26,17 @@ from onnxgen.engine.constraints.grammar import Grammar
 from onnxgen.engine.core import EngineCore
 from onnxgen.engine.events import EngineEvent
 from onnxgen.engine.request import EngineRequest
+from onnxgen.engine.sample import Sample
 from onnxgen.engine.sampling.logprobs import TokenLogprobs
 from onnxgen.engine.sampling.rows import Drawn, RowSampler
 from onnxgen.engine.sampling.scoring import processed_logprobs, raw_logprobs
+from onnxgen.engine.speculation.base import Wanted
+from onnxgen.engine.speculation.options import Speculation
 from onnxgen.errors import AdmissionError, BackendError, ContextLengthError, OnnxgenError
 from onnxgen.scheduler.config import SchedulerConfig
 from random_sampling import random_sampling
 from sampled_sequences import SampledSequence
+from scripted_proposer import ScriptedProposer
 from token_scores import check_prompt_scores, check_score, log_softmax
 
 VOCAB = 13
@@ -208,6 +212,8 @@ class Outcome:
         num_steps: Steps that were asked for.
         preemptions: How often a sequence gave way.
         failed_steps: Steps that raised.
+        guessed: Tokens of drafts that were computed.
+        accepted: Of these, those that count.
         report: Of the trace.
     """
 
@@ -222,6 +228,8 @@ class Outcome:
     failed_steps: int = 0
     hit_tokens: int = 0
     refused: Counter = field(default_factory=Counter)
+    guessed: int = 0
+    accepted: int = 0
     report: TraceReport | None = None
 
 
@@ -254,6 +262,10 @@ class RandomRun:
         self.rope_switch = self.rng.choice([None, None, self.rng.randint(2, MAX_CONTEXT)])
         self.grows = self.rng.random() < 0.4
         self.backend.interrupt_steps = self.rng.choice([(), (), self.rng.sample(range(100), 5)])
+        self.guesses = ScriptedProposer(
+            self.rng, self._following, vocab=VOCAB, failures=self.rng.choice([0.0, 0.0, 0.0, 0.02])
+        )
+        self._foreseen: dict[tuple[int, int], list[int]] = {}
         self.core = self._make_core()
         self.abandoned = self.interrupted = False
         self.unrest = self.rng.choice([0.0, 0.01, 0.1])
@@ -284,8 +296,19 @@ class RandomRun:
                 eos_ids=[EOS],
                 rope_switch_length=self.rope_switch,
                 grammars=GRAMMARS,
+                proposers={"prompt_lookup": self.guesses} if self.rng.random() < 0.7 else None,
                 clock=self.clock,
             )
+
+    def _following(self, wanted: Wanted) -> list[int]:
+        """What a sequence will go on with."""
+        sample = wanted.row
+        assert isinstance(sample, Sample)
+        key = sample.request_id, sample.index
+        if key not in self._foreseen:
+            self._foreseen[key] = self._alone(sample.request, sample.index)[0]
+        answer = self._foreseen[key]
+        return [*answer, EOS][sample.num_new_tokens :]
 
     def run(self) -> Outcome:
         """Submit, step and disturb until nothing is left; then close, and check the whole."""
@@ -401,6 +424,10 @@ class RandomRun:
             request, answer = outcome.requests[key[0]], outcome.answers[key]
             usage = end.usage
             assert usage is not None
+            assert 0 <= usage.accepted_draft_tokens <= usage.draft_tokens
+            assert usage.accepted_draft_tokens <= max(len(answer), 1)
+            self.outcome.accepted += usage.accepted_draft_tokens
+            self.outcome.guessed += usage.draft_tokens
             assert (usage.prompt_tokens, usage.completion_tokens) == (len(request.prompt), len(answer)), end
             assert 0 <= usage.cached_tokens < len(request.prompt)
             assert (end.error is not None) == (end.finish_reason == "error")
@@ -502,10 +529,21 @@ class RandomRun:
             "strict": rng.random() < 0.1,
         }
         if rng.random() < 0.5:
+            config["speculation"] = self._random_speculation()
+        if rng.random() < 0.5:
             config["host_tier_mb"] = 1
         if rng.random() < 0.3:
             config |= {"disk_tier_mb": 1, "disk_tier_dir": self.folder / "tier"}
         return config
+
+    def _random_speculation(self) -> Speculation:
+        rng = self.rng
+        return Speculation(
+            rng.choice(["auto", "prompt_lookup"]),
+            max_draft_tokens=rng.choice([1, 2, 4, 8, 20]),
+            min_match=rng.choice([1, 2, 3]),
+            adaptive=rng.random() < 0.4,
+        )
 
     def _random_request(self) -> EngineRequest:
         rng = self.rng
@@ -533,6 +571,7 @@ class RandomRun:
             logprobs=rng.choice([None, None, 0, 3, VOCAB]),
             logprobs_of=rng.choice(["raw", "processed"]),
             adapter=rng.choice([None, None, None, *ADAPTERS]),
+            speculation=rng.choice([None, None, Speculation("off"), self._random_speculation()]),
             **scoring,
         )
 

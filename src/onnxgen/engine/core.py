@@ -3,9 +3,11 @@
 What happens, and where::
 
     submit    a request is checked, and waits                                       intake, register
+    draft     tokens are guessed for those who are about to get one                 speculation
     plan      who takes part, with how many tokens, and which blocks they write     scheduler, kvcache
     execute   one ragged step of the backend; committed, or rolled back             execution
-    choose    one token for every sequence whose end was reached                    choosing, sampling
+    choose    one token for every sequence whose end was reached, or as many of its
+              draft as the model agrees with and one more; the rest is taken back   choosing, sampling
     settle    append it, or end the sample; tell                                    settling, register
 """
 
@@ -16,7 +18,7 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from onnxgen.backends.adapters import Adapter
@@ -24,6 +26,7 @@ from onnxgen.backends.base import Backend
 from onnxgen.engine.cache_size import make_cache
 from onnxgen.engine.choosing import Chooser
 from onnxgen.engine.config import EngineConfig
+from onnxgen.engine.drafting.speculator import Speculator, check_method
 from onnxgen.engine.events import EngineEvent, FinishReason
 from onnxgen.engine.execution import Executor
 from onnxgen.engine.grammar_source import GrammarSource
@@ -37,6 +40,8 @@ from onnxgen.engine.rotary_switch import RotarySwitch
 from onnxgen.engine.sample import SampleState
 from onnxgen.engine.sampling.rows import RowSampler
 from onnxgen.engine.settling import Settler
+from onnxgen.engine.speculation.base import Proposer
+from onnxgen.engine.speculation.prompt_lookup import PromptLookup
 from onnxgen.engine.stats import EngineStats, StepStats
 from onnxgen.engine.tally import Tally
 from onnxgen.engine.tracing import (
@@ -73,12 +78,15 @@ class EngineCore:
         num_tokens: Ids from here on are padding of the vocabulary, and never chosen; None: there is none.
         unused_ids: Likewise, holes among the others.
         grammars: Compiles grammars that requests ask for; stays the caller's. None: they must not.
+        proposers: What guesses tokens, by the method that requests call it; they stay the caller's. Prompt lookup is there
+            in any case.
         clock: Seconds from any beginning, for deadlines.
 
     Raises:
         BackendError: The cache cannot be had.
         ConfigError: There is no such policy, a file or folder of the configuration cannot be made, or the compiler of
             grammars is made for another vocabulary or other ends.
+        CapabilityError: The configuration asks for speculation that there is no proposer for.
     """
 
     def __init__(
@@ -92,6 +100,7 @@ class EngineCore:
         num_tokens: int | None = None,
         unused_ids: Sequence[int] = (),
         grammars: GrammarSource | None = None,
+        proposers: Mapping[str, Proposer] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         config = config or EngineConfig()
@@ -100,6 +109,8 @@ class EngineCore:
         self._limit = min(n for n in limits if n is not None)
         self._eos_ids = frozenset(eos_ids)
         _check_grammars(grammars, vocab_size=backend.vocab_size, eos_ids=self._eos_ids)
+        proposers = {"prompt_lookup": PromptLookup(), **(proposers or {})}
+        check_method(config.speculation, proposers)
         self._switch = RotarySwitch(rope_switch_length)
         self._clock = clock
         self._strict = config.strict and not able.batch_invariant
@@ -148,9 +159,21 @@ class EngineCore:
             trace=self._trace,
         )
         self._masks = MaskWorker(vocab_size=backend.vocab_size, eos_ids=sorted(self._eos_ids))
+        self._speculator = Speculator(
+            default=config.speculation,
+            proposers=proposers,
+            num_tokens=min(num_tokens or backend.vocab_size, backend.vocab_size),
+            eos_ids=self._eos_ids,
+            switch=self._switch,
+            register=self._register,
+            scheduler=self._scheduler,
+            blocks=self._blocks,
+            is_possible=not self._strict and (able.rewind or able.copy_blocks),
+        )
         self._chooser = Chooser(
             RowSampler(eos_ids=sorted(self._eos_ids), num_tokens=num_tokens, unused_ids=unused_ids),
             masks=self._masks,
+            eos_ids=self._eos_ids,
             register=self._register,
             scheduler=self._scheduler,
             blocks=self._blocks,
@@ -200,13 +223,15 @@ class EngineCore:
             TokenIdError: A token id is outside the vocabulary.
             OptionError: More alternatives are to be told of a token than there are, there is no such adapter, or
                 embeddings are of another width.
-            CapabilityError: Embeddings were given, and the model takes none; or a grammar, and the engine has no compiler.
+            CapabilityError: Embeddings were given, and the model takes none; a grammar, and the engine has no compiler; or
+                speculation that it has no proposer for.
             GrammarError: The grammar is wrong, impossible, not supported or too costly.
             ContextLengthError: Prompt and answer do not fit the longest sequence.
             AdmissionError: They can never fit the cache, or too many requests wait already.
             StateError: The engine is closed, or another thread owns it.
         """
         self._own()
+        self._speculator.check(request.speculation)
         return self._intake.take(request)
 
     def cancel(
@@ -239,25 +264,33 @@ class EngineCore:
         self._own()
         self._expire()
         started = time.perf_counter()
+        self._speculator.draft()
         plan = self._scheduler.plan()
         if plan is None:
             assert not self._register.num_samples, "sequences wait, and none of them can run"
             return self._register.take_untold()
         self._note(plan)
         self._chooser.prepare(plan)
+        wants_hidden_states = self._speculator.wants_hidden_states
         planned = time.perf_counter()
-        executed = self._executor.run(plan)
+        executed = self._executor.run(plan, want_hidden_states=wants_hidden_states)
         executed_at = time.perf_counter()
         if plan.num_prefill_tokens and not executed.failed:
             self._costs.observe_prefill(plan.num_tokens, executed.execute_s)
         self._scheduler.done(plan)
         try:
-            choices = self._chooser.choose(executed)
+            choices = self._chooser.choose(executed, self._speculator.drafts)
+            accepted = choices.accepted(executed)
+            self._speculator.conclude(plan, executed, accepted)
+            self._executor.conclude(executed, plan.reservation, accepted)
             chosen_at = time.perf_counter()
             num_forced = self._settler.settle(choices, faults=executed.faults)
         except BaseException:
+            self._executor.abandon(executed, plan.reservation)
             self._want_logits_again()
             raise
+        total_s = time.perf_counter() - started
+        self._speculator.observe(plan, executed, total_s=total_s)
         self._tally.add(
             plan,
             executed,
@@ -265,7 +298,7 @@ class EngineCore:
             waiting=self._scheduler.num_waiting + self._scheduler.num_away,
             plan_s=planned - started,
             sample_s=chosen_at - executed_at,
-            total_s=time.perf_counter() - started,
+            total_s=total_s,
         )
         return self._register.take_untold()
 
@@ -324,6 +357,7 @@ class EngineCore:
             waiting=self._scheduler.num_waiting + self._scheduler.num_away,
             running=self._scheduler.num_running,
             cache=self._blocks.usage(),
+            speculation=self._speculator.stats(),
         )
 
     def adopt(self) -> None:
@@ -348,6 +382,7 @@ class EngineCore:
         self._own()
         self._register.drop_all()
         self._masks.close()
+        self._speculator.close()
         self._closed = True
         if self._trace is not None:
             trace_usage(self._trace, self._blocks.usage())

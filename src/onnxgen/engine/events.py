@@ -19,11 +19,15 @@ class TokenUsage:
         prompt_tokens: Tokens of the prompt.
         completion_tokens: Tokens of the answer, without an end-of-sequence token.
         cached_tokens: Tokens of the prompt that were in the cache when the request was first admitted.
+        draft_tokens: Tokens that were guessed ahead and computed.
+        accepted_draft_tokens: Of these, those that the model agreed with.
     """
 
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int
+    draft_tokens: int = 0
+    accepted_draft_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

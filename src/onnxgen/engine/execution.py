@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
-from onnxgen.backends.base import Backend, BlockCopy, KVCache, SequenceInput, Step, pack_step
-from onnxgen.engine.tokens import TokenBuffer
+from onnxgen.backends.base import Backend, BlockCopy, KVCache, SequenceInput, Step, StepOutput, pack_step
+from onnxgen.engine.tokens import TokenBuffer, TokensAhead
 from onnxgen.engine.trace import EngineTrace
-from onnxgen.engine.tracing import trace_commit, trace_restart
+from onnxgen.engine.tracing import trace_commit, trace_reserve, trace_restart
 from onnxgen.errors import BackendError, OnnxgenError
 from onnxgen.kvcache.manager import CacheManager
 from onnxgen.kvcache.reservation import Reservation
@@ -36,8 +36,10 @@ class Executed:
     """What became of a step.
 
     Attributes:
-        finished: The slices that reached the end of their sequence, and so have logits.
-        logits: float32 ``[finished, vocab]``.
+        finished: The slices that reached the end of their sequence, and so have logits. Those with a draft are neither
+            committed nor rolled back yet, see `Executor.conclude`.
+        logits: float32 ``[rows, vocab]``: for each of them one row, and one more for each token of its draft.
+        hidden_states: float32 ``[rows, hidden]`` of the same rows; None: nobody asked.
         all_logits: The slices of which all logits were wanted, and these, float32 ``[tokens, vocab]``.
         faults: Jobs whose part failed, and why.
         failed: Whether the step as a whole raised.
@@ -46,10 +48,16 @@ class Executed:
 
     finished: Sequence[Slice]
     logits: Float32Array
+    hidden_states: Float32Array | None
     all_logits: Sequence[tuple[Slice, Float32Array]]
     faults: Sequence[tuple[Job, OnnxgenError]]
     failed: bool
     execute_s: float
+
+    @property
+    def drafted(self) -> list[Slice]:
+        """The slices with a draft."""
+        return [part for part in self.finished if part.num_draft]
 
 
 class Executor:
@@ -69,20 +77,22 @@ class Executor:
         self._cache = cache
         self._blocks = blocks
         self._trace = trace
+        self._want_hidden_states = False
 
-    def run(self, plan: StepPlan) -> Executed:
-        """Execute a plan, and commit or roll back every part of its reservation."""
+    def run(self, plan: StepPlan, *, want_hidden_states: bool = False) -> Executed:
+        """Execute a plan, and commit or roll back every part of its reservation but those with a draft."""
+        self._want_hidden_states = want_hidden_states
         started = time.perf_counter()
         computed, faults = plan.slices, list[tuple[Slice, Exception]]()
         try:
             try:
-                rows = self._execute(plan.slices, plan.reservation)
+                output = self._execute(plan.slices, plan.reservation)
                 failed = False
             except Exception as error:  # noqa: BLE001 - whatever a backend raises, only the request at fault ends
                 _log.warning(
                     "a step of %d sequences failed (%s), running them one by one", len(plan.slices), error
                 )
-                computed, rows, faults = self._one_by_one(plan)
+                computed, output, faults = self._one_by_one(plan)
                 failed = True
         except BaseException:
             for part in plan.slices:
@@ -93,50 +103,91 @@ class Executor:
         for part in plan.slices:
             if part.job.id in at_fault:
                 self._roll_back(part, plan.reservation)
-            else:
+            elif not part.num_draft:
                 self._commit(part, plan.reservation)
         causes = [(part.job, as_onnxgen_error(cause)) for part, cause in faults]
         finished = [part for part in computed if part.reaches_end]
-        logits, all_logits = _sorted_out(computed, rows)
-        return Executed(finished, logits, all_logits, causes, failed=failed, execute_s=executed_s)
+        rows, all_logits = _sorted_out(computed, output.logits)
+        return Executed(
+            finished,
+            output.logits if rows is None else output.logits[rows],
+            _picked(output.hidden_states, rows),
+            all_logits,
+            causes,
+            failed=failed,
+            execute_s=executed_s,
+        )
 
-    def _one_by_one(self, plan: StepPlan) -> tuple[list[Slice], Float32Array, list[tuple[Slice, Exception]]]:
-        """Run the parts alone; those with copies first, because a copy's source may itself be about to go on."""
+    def conclude(
+        self, executed: Executed, reservation: Reservation, accepted: Mapping[int, Sequence[int]]
+    ) -> None:
+        """Commit the parts with a draft as far as they count.
+
+        Args:
+            executed: The step.
+            reservation: Its blocks.
+            accepted: By the id of the job the tokens that were chosen after what it had, the first of which are those of
+                its draft that count; without those for which nothing was chosen.
+        """
+        for part in executed.drafted:
+            chosen = accepted.get(part.job.id, ())
+            num_tokens = max(len(chosen), 1)
+            if self._trace is not None and chosen:
+                self._trace.accepted(part.job.id, chosen[:-1])
+            if num_tokens <= part.num_draft and self._blocks.shape.exact:
+                self._roll_back(part, reservation)
+                continue
+            tokens = TokensAhead(part.job.tokens, chosen[: num_tokens - 1])
+            reservation.commit_accepted(part.job.id, tokens, num_tokens)
+            if self._trace is not None:
+                trace_commit(self._trace, part.job.id, self._blocks)
+
+    def abandon(self, executed: Executed, reservation: Reservation) -> None:
+        """Roll back the parts with a draft that were not concluded."""
+        for part in executed.drafted:
+            if reservation.holds(part.job.id):
+                self._roll_back(part, reservation)
+
+    def _one_by_one(self, plan: StepPlan) -> tuple[list[Slice], StepOutput, list[tuple[Slice, Exception]]]:
+        """Run the parts alone; those with copies first, because a copy's source may itself be about to go on.
+
+        Drafts are left out: the model may fail on tokens that were never to be.
+        """
         reservation = plan.reservation
+        plan.slices[:] = [self._without_draft(part, reservation) for part in plan.slices]
         computed: list[Slice] = []
-        rows: list[Float32Array] = []
+        outputs: list[StepOutput] = []
         faults: list[tuple[Slice, Exception]] = []
         for part in sorted(plan.slices, key=lambda s: not reservation.copies([s.job.id])):
             try:
-                rows.append(self._execute([part], reservation))
+                outputs.append(self._execute([part], reservation))
             except Exception as cause:  # noqa: BLE001 - see above
                 faults.append((part, cause))
             else:
                 computed.append(part)
         none = np.empty((0, self._backend.vocab_size), np.float32)
-        return computed, np.concatenate([none, *rows]), faults
+        hidden = [output.hidden_states for output in outputs if output.hidden_states is not None]
+        logits = np.concatenate([none, *(output.logits for output in outputs)])
+        return computed, StepOutput(logits, np.concatenate(hidden) if hidden else None), faults
 
-    def _execute(self, parts: Sequence[Slice], reservation: Reservation) -> Float32Array:
+    def _execute(self, parts: Sequence[Slice], reservation: Reservation) -> StepOutput:
         if self._trace is not None:
-            self._trace.execute(
-                (s.job.id, s.context_len, s.job.tokens[s.context_len : s.context_len + s.num_tokens])
-                for s in parts
-            )
+            self._trace.execute((s.job.id, s.context_len, _token_ids(s)) for s in parts)
         try:
-            logits = self._backend.execute(self._pack(parts, reservation), self._cache).logits
+            output = self._backend.execute(self._pack(parts, reservation), self._cache)
         except BaseException as error:
             if self._trace is not None:
                 self._trace.failed(str(error))
             raise
         if self._trace is not None:
             self._trace.executed()
-        return logits
+        return output
 
     def _pack(self, parts: Sequence[Slice], reservation: Reservation) -> Step:
         return pack_step(
             [
                 SequenceInput(
-                    token_ids=s.job.tokens[s.context_len : s.context_len + s.num_tokens],
+                    token_ids=_token_ids(s),
                     context_len=s.context_len,
                     blocks=reservation.blocks(s.job.id),
                     logits=_wanted(s),
@@ -150,7 +201,18 @@ class Executor:
                 BlockCopy(c.source, c.target, c.num_tokens, c.group)
                 for c in reservation.copies([s.job.id for s in parts])
             ],
+            want_hidden_states=self._want_hidden_states,
         )
+
+    def _without_draft(self, part: Slice, reservation: Reservation) -> Slice:
+        if not part.num_draft:
+            return part
+        seq = part.job.id
+        reservation.shorten(seq, part.num_tokens)
+        if self._trace is not None:
+            self._trace.rollback(seq)
+            trace_reserve(self._trace, part._replace(num_draft=0), reservation)
+        return part._replace(num_draft=0)
 
     def _commit(self, part: Slice, reservation: Reservation) -> None:
         reservation.commit(part.job.id, part.job.tokens)
@@ -174,9 +236,15 @@ class Executor:
 
 def _wanted(part: Slice) -> str:
     """Whose logits a slice is computed for."""
-    if part.job.logits_from is not None and part.wants_all_logits:
+    if part.num_draft or (part.job.logits_from is not None and part.wants_all_logits):
         return "all"
     return "last" if part.reaches_end else "none"
+
+
+def _token_ids(part: Slice) -> Sequence[int]:
+    """What a slice computes."""
+    ids = part.job.tokens[part.context_len : part.end]
+    return [*ids, *part.job.draft[: part.num_draft]] if part.num_draft else ids
 
 
 class _Embeds(TypedDict, total=False):
@@ -194,21 +262,29 @@ def _embeds(part: Slice) -> _Embeds:
 
 
 def _sorted_out(
-    parts: Sequence[Slice], rows: Float32Array
-) -> tuple[Float32Array, list[tuple[Slice, Float32Array]]]:
-    """Of the logits that slices brought, those of the last tokens of sequences, and those of whole slices."""
+    parts: Sequence[Slice], logits: Float32Array
+) -> tuple[list[int] | None, list[tuple[Slice, Float32Array]]]:
+    """Of the rows that slices brought, those behind the last tokens of sequences and their drafts, and whole slices' logits.
+
+    Returns:
+        None in place of numbers of rows where these are all.
+    """
     if all(part.job.logits_from is None for part in parts):
-        return rows, []
+        return None, []
     ends: list[int] = []
     whole: list[tuple[Slice, Float32Array]] = []
     at = 0
     for part in parts:
-        start, at = at, at + (part.num_tokens if part.wants_all_logits else part.reaches_end)
+        start, at = at, at + (part.num_tokens if part.wants_all_logits else part.reaches_end) + part.num_draft
         if part.wants_all_logits:
-            whole.append((part, rows[start:at]))
+            whole.append((part, logits[start:at]))
         if part.reaches_end:
-            ends.append(at - 1)
-    return rows[ends], whole
+            ends += range(at - 1 - part.num_draft, at)
+    return ends, whole
+
+
+def _picked(rows: Float32Array | None, numbers: list[int] | None) -> Float32Array | None:
+    return rows if rows is None or numbers is None else rows[numbers]
 
 
 def as_onnxgen_error(error: Exception) -> OnnxgenError:

@@ -55,6 +55,11 @@ class Register:
         return len(self._samples)
 
     @property
+    def num_ended(self) -> int:
+        """Samples that have ended."""
+        return sum(self.finished.values())
+
+    @property
     def has_untold(self) -> bool:
         """Whether there are events to take."""
         return bool(self._untold)
@@ -72,6 +77,10 @@ class Register:
     def request(self, request_id: int) -> Tracked | None:
         """A request that has not ended."""
         return self._requests.get(request_id)
+
+    def knows(self, job_id: int) -> bool:
+        """Whether a job is of a sample that has not ended."""
+        return job_id in self._samples
 
     def sample(self, job_id: int) -> Sample:
         """Whose sequence a job computes."""

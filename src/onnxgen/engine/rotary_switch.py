@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable
 from typing import TypedDict
 
@@ -54,3 +55,9 @@ class RotarySwitch:
     def is_crossed_by(self, num_tokens: int) -> bool:
         """Whether the last of so many tokens is the first on the other side."""
         return num_tokens - 1 == self._length
+
+    def tokens_before(self, num_tokens: int) -> int:
+        """How many tokens a sequence of so many may get at once and stay on its side."""
+        if self._length is None or num_tokens > self._length:
+            return sys.maxsize
+        return self._length - num_tokens

@@ -66,12 +66,16 @@ class Sample:
         state: Where it is in its life; changes through `advance` only.
         cached_tokens: Tokens of the prompt that the cache held when it was first admitted.
         row_state: What choosing its tokens has to remember.
+        draft_tokens: Tokens that were guessed ahead and computed.
+        accepted_draft_tokens: Of these, those that the model agreed with.
         mask: The tokens that may follow now, while a token is chosen; None: all may.
     """
 
     __slots__ = (
         "_prompt_tokens",
+        "accepted_draft_tokens",
         "cached_tokens",
+        "draft_tokens",
         "grammar",
         "index",
         "mask",
@@ -110,6 +114,7 @@ class Sample:
         self.mask: Mask | None = None
         self.state = SampleState.WAITING
         self.cached_tokens = 0
+        self.draft_tokens = self.accepted_draft_tokens = 0
         self.row_state = RowState()
 
     @property
@@ -135,7 +140,13 @@ class Sample:
     @property
     def usage(self) -> TokenUsage:
         """The counts as they are now."""
-        return TokenUsage(self._prompt_tokens, self.num_new_tokens, self.cached_tokens)
+        return TokenUsage(
+            self._prompt_tokens,
+            self.num_new_tokens,
+            self.cached_tokens,
+            self.draft_tokens,
+            self.accepted_draft_tokens,
+        )
 
     def advance(self, state: SampleState) -> None:
         """Go to another state; staying is no move."""

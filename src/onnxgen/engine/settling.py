@@ -63,10 +63,7 @@ class Settler:
             self._register.end(self._register.sample(job.id), job, "error", error=error)
         if self._trace is not None:
             self._trace.sample(
-                (job.id, token)
-                for _, job, tokens in choices.chosen
-                if isinstance(tokens, tuple)
-                for token in tokens
+                (job.id, tokens[-1]) for _, job, tokens in choices.chosen if isinstance(tokens, tuple)
             )
         for sample, job, tokens in choices.chosen:
             if isinstance(tokens, OnnxgenError):

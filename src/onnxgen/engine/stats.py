@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from onnxgen.engine.speculation.stats import NOTHING_GUESSED, SpeculationStats
 from onnxgen.kvcache.usage import CacheUsage
 
 
@@ -17,6 +18,7 @@ class StepStats:
         num_seqs: Sequences that took part.
         prefill_tokens: Tokens of prompts, and of sequences that are computed again.
         decode_tokens: Tokens of sequences that lacked one only.
+        draft_tokens: Tokens that were guessed ahead and computed.
         preempted: Sequences that gave up their blocks for it.
         waiting: Sequences that wait after it, for their first step or because they gave way.
         plan_s: Seconds to plan it.
@@ -29,6 +31,7 @@ class StepStats:
     num_seqs: int
     prefill_tokens: int
     decode_tokens: int
+    draft_tokens: int
     preempted: int
     waiting: int
     plan_s: float
@@ -57,6 +60,7 @@ class EngineStats:
         waiting: Sequences that wait now, for their first step or because they gave way.
         running: Sequences that hold blocks and take part.
         cache: The block pool.
+        speculation: Tokens that were guessed ahead.
     """
 
     steps: int
@@ -69,3 +73,4 @@ class EngineStats:
     waiting: int
     running: int
     cache: CacheUsage
+    speculation: SpeculationStats = NOTHING_GUESSED

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from onnxgen.engine.execution import Executed
+from onnxgen.engine.speculation.stats import SpeculationStats
 from onnxgen.engine.stats import EngineStats, StepStats
 from onnxgen.kvcache.usage import CacheUsage
 from onnxgen.scheduler.plan import StepPlan
@@ -38,7 +39,8 @@ class Tally:
             number=self._steps,
             num_seqs=len(plan.slices),
             prefill_tokens=prefill,
-            decode_tokens=plan.num_tokens - prefill,
+            decode_tokens=plan.num_tokens - prefill - plan.num_draft_tokens,
+            draft_tokens=plan.num_draft_tokens,
             preempted=len(plan.preempted),
             waiting=waiting,
             plan_s=plan_s,
@@ -60,6 +62,7 @@ class Tally:
         waiting: int,
         running: int,
         cache: CacheUsage,
+        speculation: SpeculationStats,
     ) -> EngineStats:
         """All counts together; see `EngineStats`."""
         return EngineStats(
@@ -73,4 +76,5 @@ class Tally:
             waiting=waiting,
             running=running,
             cache=cache,
+            speculation=speculation,
         )

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onnxgen.engine.embedded_tokens import EmbeddedTokens
+from onnxgen.kvcache.base import Tokens
 
 _FIRST_CAPACITY = 64
 
@@ -43,6 +44,13 @@ class TokenBuffer:
         """The ids, int64 ``[len]``: a view that the next change may invalidate."""
         return self._data[: self._length]
 
+    def view_with(self, ids: Sequence[int]) -> npt.NDArray[np.int64]:
+        """The ids, and some more that are not kept, int64 ``[len + more]``: a view that the next change may invalidate."""
+        length = self._length
+        self.extend(ids)
+        self._length = length
+        return self._data[: length + len(ids)]
+
     def extend(self, ids: Sequence[int] | npt.NDArray[np.integer[Any]]) -> None:
         """Append ids."""
         end = self._length + len(ids)
@@ -72,3 +80,23 @@ class TokenBuffer:
         """Keep the first ``length`` ids."""
         assert 0 <= length <= self._length
         self._length = length
+
+
+class TokensAhead:
+    """The ids of a sequence, and some that it will get."""
+
+    __slots__ = ("_ahead", "_tokens")
+
+    def __init__(self, tokens: Tokens, ahead: Sequence[int]) -> None:
+        self._tokens, self._ahead = tokens, ahead
+
+    def __len__(self) -> int:
+        return len(self._tokens) + len(self._ahead)
+
+    def __getitem__(self, at: slice, /) -> list[int]:
+        """Some of the ids, in order."""
+        start, stop, step = at.indices(len(self))
+        assert step == 1
+        known = len(self._tokens)
+        ahead = self._ahead[max(start - known, 0) : max(stop - known, 0)]
+        return [*self._tokens[min(start, known) : min(stop, known)], *ahead]

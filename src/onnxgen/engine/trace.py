@@ -9,6 +9,9 @@ have ids; each of the ``n`` samples of a request is one sequence, and those afte
                      ├───────────────────────────────────────────────┘ <─────┤
                      └─< resume <─ preempt <─────────────────────────────────┘
 
+A ``draft`` may come before ``reserve``, and says what is computed behind a sequence's last token; ``accepted``, before
+``commit``, says how much of it counts.
+
 Tokens are written where they are fed (``execute``), so a reader can tell what each position of each block
 holds, and whether a prefix that was reused is the right one. `onnxgen.conformance.engine_trace` is such a reader.
 """
@@ -167,6 +170,17 @@ class EngineTrace:
             window=[*window_blocks],
             copies=[[c.source, c.target, c.num_tokens, c.group] for c in copies],
         )
+
+    def draft(self, seq: int, tokens: Iterable[int]) -> None:
+        """Tokens that may follow, for which there is room behind what the next `reserve` of the sequence is for."""
+        self._write("draft", seq=seq, tokens=_ints(tokens))
+
+    def accepted(self, seq: int, tokens: Iterable[int]) -> None:
+        """So many tokens of the draft that was executed count: the sequence has them, and a token is chosen after them.
+
+        The commit that follows is of these; a rollback means that they are computed again.
+        """
+        self._write("accepted", seq=seq, tokens=_ints(tokens))
 
     def execute(self, parts: Iterable[tuple[int, int, Iterable[int]]]) -> None:
         """The backend is about to run these parts: ``(seq, context_len, new token ids)`` of each."""

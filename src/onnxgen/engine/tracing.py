@@ -11,9 +11,10 @@ from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.trace import EngineTrace
 from onnxgen.errors import ConfigError
 from onnxgen.kvcache.manager import CacheManager
+from onnxgen.kvcache.reservation import Reservation
 from onnxgen.kvcache.usage import CacheUsage
 from onnxgen.scheduler.job import Job, JobState
-from onnxgen.scheduler.plan import StepPlan
+from onnxgen.scheduler.plan import Slice, StepPlan
 
 
 def open_trace(config: EngineConfig, geometry: CacheGeometry, able: Capabilities) -> EngineTrace | None:
@@ -50,16 +51,23 @@ def trace_plan(trace: EngineTrace, plan: StepPlan, blocks: CacheManager) -> None
         trace.resume(job.id, cached_tokens, blocks.blocks(job.id), blocks.window_blocks(job.id))
     for job, cached_tokens in plan.admitted:
         trace.admit(job.id, cached_tokens, blocks.blocks(job.id), blocks.window_blocks(job.id))
-    reservation = plan.reservation
     for part in plan.slices:
-        trace.reserve(
-            part.job.id,
-            part.context_len,
-            part.num_tokens,
-            reservation.blocks(part.job.id),
-            reservation.window_blocks(part.job.id),
-            reservation.copies([part.job.id]),
-        )
+        trace_reserve(trace, part, plan.reservation)
+
+
+def trace_reserve(trace: EngineTrace, part: Slice, reservation: Reservation) -> None:
+    """Write down what a sequence will compute, and where."""
+    seq = part.job.id
+    if part.num_draft:
+        trace.draft(seq, part.job.draft[: part.num_draft])
+    trace.reserve(
+        seq,
+        part.context_len,
+        part.num_computed,
+        reservation.blocks(seq),
+        reservation.window_blocks(seq),
+        reservation.copies([seq]),
+    )
 
 
 def trace_commit(trace: EngineTrace, seq: int, blocks: CacheManager) -> None:

@@ -85,9 +85,19 @@ class Reservation:
             return 0
         return self.extend(seq, num_tokens)
 
+    def shorten(self, seq: int, num_tokens: int) -> None:
+        """Before the step, keep only what was reserved for the first tokens, at least one."""
+        growth = self._growth(seq)
+        assert 0 < num_tokens <= growth.num_tokens, f"sequence {seq} has {growth.num_tokens} tokens reserved"
+        self._cut(growth, growth.sequence.length + num_tokens)
+
     def withdraw(self, seq: int) -> None:
         """Give back what was reserved for a sequence, before the step."""
         self.rollback(seq)
+
+    def holds(self, seq: int) -> bool:
+        """Whether something is reserved for a sequence that is neither committed nor given back."""
+        return seq in self._growths
 
     def copies(self, seqs: Collection[int] | None = None) -> list[Copy]:
         """Block copies to do before a step of these sequences; None: of all."""

@@ -16,16 +16,18 @@ _SEED = os.environ.get("ENGINE_FUZZ_SEED")
 def test_random_runs_end_with_the_answers_of_requests_alone(tmp_path):
     seeds = random.SystemRandom()
     until = time.monotonic() + _SECONDS
-    runs = 0
+    runs = guessed = accepted = 0
     while runs == 0 or (time.monotonic() < until and _SEED is None):
         seed = int(_SEED) if _SEED is not None else seeds.randrange(1 << 48)
         folder = tmp_path / str(runs)
         folder.mkdir()
         run = RandomRun(seed, folder)
         try:
-            run.run()
+            outcome = run.run()
         except BaseException:
             print(f"ENGINE_FUZZ_SEED={seed}\n{run.describe()}")
             raise
         runs += 1
-    print(f"{runs} runs")
+        guessed += outcome.guessed
+        accepted += outcome.accepted
+    print(f"{runs} runs, {accepted} of {guessed} draft tokens accepted")

@@ -92,6 +92,7 @@ class TracedSequence:
         length: Tokens committed, or that needed no computing.
         verified: Positions that were seen to hold what they should; fewer than ``length`` where a copy is due.
         tables: Blocks of both groups, as committed.
+        draft: Tokens that may follow, of the step that is being planned or done.
         reserved: Its part of the step.
         has_logits: A token may be chosen.
         starved_steps: How many steps in a row it missed while prompts were computed.
@@ -109,6 +110,7 @@ class TracedSequence:
     length: int = 0
     verified: int = 0
     tables: list[list[int]] = field(default_factory=lambda: [[], []])
+    draft: list[int] = field(default_factory=list[int])
     reserved: Reserved | None = None
     has_logits: bool = False
     starved_steps: int = 0
@@ -173,6 +175,14 @@ class World:
         """Let a sequence go on with tokens."""
         s.tokens += tokens
         self._beginnings.extend(s.chain, tokens, extra=s.extra)
+
+    def content(self, s: TracedSequence, start: int, stop: int) -> list[int]:
+        """What positions of a sequence, and of its draft behind it, hold once they are computed."""
+        if stop <= len(s.chain):
+            return s.chain[start:stop]
+        ahead = [*s.chain]
+        self._beginnings.extend(ahead, s.draft, extra=s.extra)
+        return ahead[start:stop]
 
     def has_ended(self, s: TracedSequence) -> bool:
         """Whether the last event of a sequence's sample was told."""

@@ -54,6 +54,8 @@ _FIELDS: dict[str, dict[str, str]] = {
         "blocks": "ints",
         "window": "ints",
     },
+    "draft": {"seq": "int", "tokens": "ints"},
+    "accepted": {"seq": "int", "tokens": "ints"},
     "reserve": {
         "seq": "int",
         "context_len": "int",

@@ -42,6 +42,17 @@ class Steps:
         """What a step may hold from now on."""
         self._world.budgets = f
 
+    def draft(self, f: Fields) -> None:
+        """Tokens that may follow are computed behind a sequence's last one in the next step."""
+        s = self._world.find(f["seq"], State.RUNNING)
+        if s is None:
+            return
+        if s.length != len(s.tokens) - 1:
+            self._world.note(
+                "lifecycle", f"{s.name} has a draft behind {len(s.tokens) - s.length} tokens to compute"
+            )
+        s.draft = f["tokens"]
+
     def reserve(self, f: Fields) -> None:
         """A sequence takes part in the next step."""
         self._retrying = False
@@ -55,10 +66,9 @@ class Steps:
         start, end = f["context_len"], f["context_len"] + f["num_tokens"]
         if start != s.length:
             world.note("context", f"{s.name} holds {s.length} tokens, the step goes on from {start}")
-        if not 0 <= start < end <= len(s.tokens):
-            return world.note(
-                "tokens", f"{s.name} has {len(s.tokens)} tokens; the step is of [{start}, {end})"
-            )
+        known = len(s.tokens) + len(s.draft)
+        if not 0 <= start < end <= known:
+            return world.note("tokens", f"{s.name} has {known} tokens; the step is of [{start}, {end})")
         tables = [f["blocks"], f["window"]]
         if not world.in_range(s, tables) or not self._copies_in_range(s, f["copies"], tables):
             return
@@ -81,7 +91,7 @@ class Steps:
                     "lifecycle", f"{s.name} executes {len(ids)} tokens from {start}; reserved: {r}"
                 )
                 continue
-            if s.tokens[start : start + len(ids)] != ids:
+            if [*s.tokens[start:], *s.draft][: len(ids)] != ids:
                 self._world.note("tokens", f"{s.name} is fed other tokens than its own from position {start}")
             parts.append(s)
         self._check_budgets(f["parts"])
@@ -120,6 +130,20 @@ class Steps:
         self._retrying = True
         self._executing = None
 
+    def accepted(self, f: Fields) -> None:
+        """Tokens of a draft count, and a token that follows them may be chosen."""
+        s = self._world.find(f["seq"], State.RUNNING)
+        if s is None:
+            return
+        if s.reserved is None or not s.reserved.executed or not s.draft:
+            return self._world.note("lifecycle", f"{s.name} accepts tokens of a draft that was not executed")
+        if f["tokens"] != s.draft[: len(f["tokens"])]:
+            self._world.note("tokens", f"{s.name} accepts {f['tokens']} of the draft {s.draft}")
+        s.reserved.num_tokens += len(f["tokens"]) - len(s.draft)
+        self._world.append(s, f["tokens"])
+        s.draft = []
+        s.has_logits = True
+
     def commit(self, f: Fields) -> None:
         """What was executed counts."""
         s, world = self._world.find(f["seq"], State.RUNNING), self._world
@@ -129,6 +153,9 @@ class Steps:
         if r is None or not r.executed:
             found = "nothing is reserved" if r is None else "its part was not executed"
             return world.note("lifecycle", f"{s.name} commits, but {found}")
+        if s.draft:
+            r.num_tokens -= len(s.draft)
+            s.draft = []
         length = r.context_len + r.num_tokens
         if f["length"] != length:
             world.note("context", f"{s.name} went on to {length} tokens and commits {f['length']}")
@@ -162,6 +189,7 @@ class Steps:
         if s.reserved is None:
             self._world.note("lifecycle", f"{s.name} rolls back, but nothing is reserved")
         s.reserved = None
+        s.draft = []
 
     def _copies_in_range(self, s: TracedSequence, copies: list[list[int]], tables: list[list[int]]) -> bool:
         for source, target, num_tokens, group in copies:
@@ -248,10 +276,12 @@ class Steps:
                         self._states_before.append((pool, block, [*pool.content(block)]))
                         if not start:
                             pool.replace(block, [NEVER_WRITTEN] * pool.block_size)
-                pool.write(r.tables[group], start, s.chain[start:end])
+                pool.write(r.tables[group], start, self._world.content(s, start, end))
 
     def _count_starved(self, parts: list[TracedSequence]) -> None:
-        prefills = any(r.num_tokens > 1 or r.context_len < s.num_prompt for s, r in reservations(parts))
+        prefills = any(
+            r.num_tokens - len(s.draft) > 1 or r.context_len < s.num_prompt for s, r in reservations(parts)
+        )
         for s in parts:
             s.starved_steps = 0
         if not prefills:

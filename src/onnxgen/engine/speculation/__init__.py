@@ -1,4 +1,4 @@
-"""Drafts: tokens guessed ahead, computed together with the pending one, and kept as far as the model agrees.
+"""Tokens that are guessed ahead: where guesses come from, how long they should be and what they bring.
 
-Knows where drafts come from, how long they should be and what they bring; runs no model but a proposer's own.
+Knows of steps only how long they take, and of an engine nothing; runs no model but a proposer's own.
 """

@@ -32,10 +32,12 @@ class Draft:
         tokens: In order, at least one.
         distributions: What each of them was drawn from. None: they are what the proposer always says here, and are
             accepted while they are the very tokens that are chosen without a draft.
+        kind: Drafts of one kind are right about equally often, as their proposer knows; any small number.
     """
 
     tokens: tuple[int, ...]
     distributions: Sequence[Distribution] | None = None
+    kind: int = 0
 
 
 class MaskSource(Protocol):

@@ -30,6 +30,9 @@ Masks = Sequence[Mask | None]
 _COLDEST, _HOTTEST = 1e-15, 1e12
 """Temperatures beyond change no float32 weight of logits that a model gives."""
 
+_DEEPEST = 80.0
+"""Temperatures below the best beyond which weights are near the smallest that there are."""
+
 
 @dataclass(frozen=True, slots=True)
 class Draw:
@@ -153,11 +156,27 @@ def distribution(row: np.ndarray, draw: Draw) -> tuple[np.ndarray, np.ndarray]:
         # No filter is on: these are all tokens that have any weight.
         orders[:, Order.NARROWING], orders[:, Order.TOP_K] = Narrowing.FILTERS, 0
         orders[:, Order.TOP_P : Order.TOP_P + 1].view(np.float64)[:] = 1.0
+        if not (0 < draw.top_k < width or draw.top_p < 1):
+            end = None
+    if end is not None:
+        orders[:, Order.MIN_P : Order.DEPTH + 1].view(np.float64)[:] = _reach_down_to(
+            end, row, draw.temperature
+        )
     ids, weights = left_of(orders, width)
-    if end is not None and (0 < draw.top_k < width or draw.top_p < 1):
+    if end is not None:
         ids, weights = _until(end, row, ids, weights)
     shares = weights.astype(np.float64)
     return ids, shares / shares.sum()
+
+
+def _reach_down_to(end: int, row: np.ndarray, temperature: float) -> tuple[float, float]:
+    """A min-p that, a little generously, leaves an item's token and all better ones, and how deep that is.
+
+    So the others, which nobody wants, need not be weighed. Of a token that is next to impossible it is off.
+    """
+    depth = float(row.max() - row[end & ITEM_PLACES]) / max(temperature, _COLDEST) + 0.01
+    least = math.exp(-depth)
+    return (least, depth) if depth < _DEEPEST else (0.0, math.inf)
 
 
 def _until(end: int, row: np.ndarray, ids: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

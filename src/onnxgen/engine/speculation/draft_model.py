@@ -117,6 +117,11 @@ class DraftModelProposer:
         )
         self._cache = DraftCache(backend, cache)
 
+    @property
+    def num_sequences(self) -> int:
+        """Sequences in the draft model's cache."""
+        return self._cache.num_sequences
+
     def propose(self, wanted: Sequence[Wanted]) -> list[Draft | None]:
         """A draft for each sequence; see `Proposer`.
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -97,13 +97,22 @@ class GrammarCompiler:
             GrammarError: The grammar is wrong, impossible, not supported or too costly.
             StateError: The compiler is closed.
         """
+        future = self._future(grammar)
         try:
-            return self._future(grammar).result(self.limits.compile_timeout_s)
+            return future.result(self.limits.compile_timeout_s)
         except TimeoutError:
             raise GrammarError(
                 f"the {grammar.kind} grammar was not ready after {self.limits.compile_timeout_s:g} s: "
                 "make it smaller"
             ) from None
+        except CancelledError:
+            raise StateError("the compiler of grammars was closed before the grammar was ready") from None
+        except GrammarError as error:
+            # Each caller raises an error of its own: a remembered one would gather all their tracebacks.
+            raise GrammarError(str(error)) from None
+        except BaseException:
+            self._forget(grammar, future)
+            raise
 
     def close(self) -> None:
         """Take no more grammars; those compiled stay usable. May be called again."""
@@ -128,6 +137,11 @@ class GrammarCompiler:
             self._known[grammar] = future
             self._make_room()
             return future
+
+    def _forget(self, grammar: Grammar, future: Future[CompiledGrammar]) -> None:
+        with self._lock:
+            if self._known.get(grammar) is future:
+                del self._known[grammar]
 
     def _make_room(self) -> None:
         size = sum(len(grammar.source) for grammar in self._known)

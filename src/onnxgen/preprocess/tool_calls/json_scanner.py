@@ -26,12 +26,14 @@ class JsonScanner:
         kinds: Characters that the value may begin with; empty: any.
 
     Attributes:
-        is_done: The value is whole. A number is never: it ends with the text after it, so it is not taken as a
-            value by itself.
+        is_done: The value is whole. A number or word is so when something else follows it.
+        stopped: Where the last `scan` stopped: at the end of the value or of the text, or at the character
+            that does not fit.
     """
 
     def __init__(self, kinds: str = "") -> None:
         self.is_done = False
+        self.stopped = 0
         self._kinds = kinds
         self._state = _VALUE
         self._open: list[str] = []
@@ -39,34 +41,36 @@ class JsonScanner:
         self._hex_digits = 0
         self._atom: list[str] = []
 
-    def scan(self, text: str, pos: int) -> int:
-        """Follow ``text[pos:]``; returns where it stopped: the end of the value, or of the text.
+    def scan(self, text: str, pos: int) -> None:
+        """Follow ``text[pos:]``.
 
         Raises:
             ValueError: A character does not fit, or there is too much nesting.
         """
         size = len(text)
-        while pos < size and not self.is_done:
-            state = self._state
-            if state == _IN_STRING:
-                pos = _end(_STRING, text, pos)
-                if pos < size:
-                    self._leave_characters(text[pos])
+        try:
+            while pos < size and not self.is_done:
+                state = self._state
+                if state == _IN_STRING:
+                    pos = _end(_STRING, text, pos)
+                    if pos < size:
+                        self._leave_characters(text[pos])
+                        pos += 1
+                elif state == _ESCAPE:
+                    self._escape(text[pos])
                     pos += 1
-            elif state == _ESCAPE:
-                self._escape(text[pos])
-                pos += 1
-            elif state == _IN_ATOM:
-                end = _end(_ATOM, text, pos)
-                self._atom.append(text[pos:end])
-                pos = end
-                if pos < size:
-                    self._end_atom()
-            else:
-                pos = _end(_BLANKS, text, pos)
-                if pos < size:
-                    pos += self._structure(text[pos])
-        return pos
+                elif state == _IN_ATOM:
+                    end = _end(_ATOM, text, pos)
+                    self._atom.append(text[pos:end])
+                    pos = end
+                    if pos < size:
+                        self._end_atom()
+                else:
+                    pos = _end(_BLANKS, text, pos)
+                    if pos < size:
+                        pos += self._structure(text[pos])
+        finally:
+            self.stopped = pos
 
     def _leave_characters(self, c: str) -> None:
         if c == "\\":
@@ -167,7 +171,7 @@ def is_json(text: str, kinds: str = "") -> bool:
     scanner = JsonScanner(kinds)
     try:
         # The line end ends a number.
-        end = scanner.scan(text + "\n", 0)
+        scanner.scan(text + "\n", 0)
     except ValueError:
         return False
-    return scanner.is_done and not text[end:].strip(" \t\n\r")
+    return scanner.is_done and not text[scanner.stopped :].strip(" \t\n\r")

@@ -18,35 +18,61 @@ class PythonScanner:
 
     Attributes:
         is_done: The closing bracket was read.
+        stopped: Where the last `scan` stopped: behind that, at the end of the text, or at the character that
+            does not fit.
     """
 
     def __init__(self) -> None:
         self.is_done = False
+        self.stopped = 0
         self._open = [")"]
         self._quote = ""
         self._quotes = 0  # that were read where a string begins or, of a long one, may end
         self._begins = self._is_long = self._is_escaped = False
 
-    def scan(self, text: str, pos: int) -> int:
-        """Follow ``text[pos:]``; returns where it stopped: the end of the arguments, or of the text.
+    def scan(self, text: str, pos: int) -> None:
+        """Follow ``text[pos:]``.
 
         Raises:
             ValueError: A character does not fit, or there is too much nesting.
         """
         size = len(text)
-        while pos < size and not self.is_done:
-            if not self._quote:
-                match = _CODE.match(text, pos)
-                assert match is not None
-                pos = match.end()
-                if pos < size:
-                    self._code(text[pos])
+        try:
+            while pos < size and not self.is_done:
+                if self._begins:
+                    pos += self._begin_string(text[pos])
+                elif self._is_escaped:
+                    self._is_escaped = False
                     pos += 1
-            elif self._begins:
-                pos += self._begin_string(text[pos])
-            else:
-                pos = self._string(text, pos)
-        return pos
+                else:
+                    match = self._characters().match(text, pos)
+                    assert match is not None
+                    if match[0]:
+                        self._quotes = 0
+                    pos = match.end()
+                    if pos < size:
+                        self._leave_characters(text[pos])
+                        pos += 1
+        finally:
+            self.stopped = pos
+
+    def _characters(self) -> re.Pattern[str]:
+        if not self._quote:
+            return _CODE
+        return (_OF_LONG_QUOTE if self._is_long else _OF_QUOTE)[self._quote]
+
+    def _leave_characters(self, c: str) -> None:
+        if not self._quote:
+            self._code(c)
+        elif c == "\\":
+            self._is_escaped = True
+            self._quotes = 0
+        elif c != self._quote:
+            raise ValueError("a line end in a string")
+        else:
+            self._quotes += 1
+            if not self._is_long or self._quotes == 3:
+                self._quote = ""
 
     def _code(self, c: str) -> None:
         if c in _CLOSING:
@@ -73,25 +99,3 @@ class PythonScanner:
             self._quote = ""
         self._begins, self._quotes = False, 0
         return False
-
-    def _string(self, text: str, pos: int) -> int:
-        if self._is_escaped:
-            self._is_escaped = False
-            return pos + 1
-        match = (_OF_LONG_QUOTE if self._is_long else _OF_QUOTE)[self._quote].match(text, pos)
-        assert match is not None
-        if match[0]:
-            self._quotes = 0
-        pos = match.end()
-        if pos == len(text):
-            return pos
-        if text[pos] == "\\":
-            self._is_escaped = True
-            self._quotes = 0
-        elif text[pos] != self._quote:
-            raise ValueError("a line end in a string")
-        else:
-            self._quotes += 1
-            if not self._is_long or self._quotes == 3:
-                self._quote = ""
-        return pos + 1

@@ -194,7 +194,7 @@ class Cursor:
         size = 0
         while True:
             match = characters.match(self.text, self.pos)
-            found = match[0] if match else ""
+            found = match[0][: _MAX_NAME_CHARS + 1 - size] if match else ""
             pieces.append(found)
             self.pos += len(found)
             size += len(found)
@@ -215,12 +215,14 @@ class Cursor:
         """
         pieces: list[str] = []
         while True:
+            start = self.pos
             try:
-                end = scanner.scan(self.text, self.pos)
+                scanner.scan(self.text, start)
             except ValueError as cause:
                 raise MalformedError from cause
-            pieces.append(self.text[self.pos : end])
-            self.pos = end
+            finally:
+                self.pos = scanner.stopped
+            pieces.append(self.text[start : self.pos])
             if scanner.is_done:
                 return "".join(pieces)
             if self.ended:

@@ -26,7 +26,7 @@ from onnxgen.backends.base import Backend
 from onnxgen.engine.cache_size import make_cache
 from onnxgen.engine.choosing import Chooser
 from onnxgen.engine.config import EngineConfig
-from onnxgen.engine.drafting.speculator import Speculator, check_method
+from onnxgen.engine.drafting.speculator import Speculator, check_hidden_states, check_method
 from onnxgen.engine.events import EngineEvent, FinishReason
 from onnxgen.engine.execution import Executor
 from onnxgen.engine.grammar_source import GrammarSource
@@ -111,6 +111,7 @@ class EngineCore:
         _check_grammars(grammars, vocab_size=backend.vocab_size, eos_ids=self._eos_ids)
         proposers = {"prompt_lookup": PromptLookup(), **(proposers or {})}
         check_method(config.speculation, proposers)
+        check_hidden_states(proposers, able)
         self._switch = RotarySwitch(rope_switch_length)
         self._clock = clock
         self._strict = config.strict and not able.batch_invariant
@@ -271,9 +272,9 @@ class EngineCore:
             return self._register.take_untold()
         self._note(plan)
         self._chooser.prepare(plan)
-        wants_hidden_states = self._speculator.wants_hidden_states
+        hidden_of = self._speculator.hidden_of(plan)
         planned = time.perf_counter()
-        executed = self._executor.run(plan, want_hidden_states=wants_hidden_states)
+        executed = self._executor.run(plan, hidden_of=hidden_of)
         executed_at = time.perf_counter()
         if plan.num_prefill_tokens and not executed.failed:
             self._costs.observe_prefill(plan.num_tokens, executed.execute_s)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -40,6 +40,8 @@ class Executed:
             committed nor rolled back yet, see `Executor.conclude`.
         logits: float32 ``[rows, vocab]``: for each of them one row, and one more for each token of its draft.
         hidden_states: float32 ``[rows, hidden]`` of the same rows; None: nobody asked.
+        prompt_states: The slices of prompts of which hidden states were asked for, and these, float32 ``[n, hidden]``: of all
+            tokens, but for the last one where the slice is in ``finished``.
         all_logits: The slices of which all logits were wanted, and these, float32 ``[tokens, vocab]``.
         faults: Jobs whose part failed, and why.
         failed: Whether the step as a whole raised.
@@ -49,6 +51,7 @@ class Executed:
     finished: Sequence[Slice]
     logits: Float32Array
     hidden_states: Float32Array | None
+    prompt_states: Sequence[tuple[Slice, Float32Array]]
     all_logits: Sequence[tuple[Slice, Float32Array]]
     faults: Sequence[tuple[Job, OnnxgenError]]
     failed: bool
@@ -77,11 +80,17 @@ class Executor:
         self._cache = cache
         self._blocks = blocks
         self._trace = trace
-        self._want_hidden_states = False
+        self._hidden_of: Collection[int] = ()
+        self._prompt_states: dict[int, Float32Array] = {}
 
-    def run(self, plan: StepPlan, *, want_hidden_states: bool = False) -> Executed:
-        """Execute a plan, and commit or roll back every part of its reservation but those with a draft."""
-        self._want_hidden_states = want_hidden_states
+    def run(self, plan: StepPlan, *, hidden_of: Collection[int] = ()) -> Executed:
+        """Execute a plan, and commit or roll back every part of its reservation but those with a draft.
+
+        Args:
+            plan: The step.
+            hidden_of: Ids of the jobs whose hidden states are wanted.
+        """
+        self._hidden_of, self._prompt_states = hidden_of, {}
         started = time.perf_counter()
         computed, faults = plan.slices, list[tuple[Slice, Exception]]()
         try:
@@ -112,6 +121,11 @@ class Executor:
             finished,
             output.logits if rows is None else output.logits[rows],
             _picked(output.hidden_states, rows),
+            [
+                (part, self._prompt_states[part.job.id])
+                for part in computed
+                if part.job.id in self._prompt_states
+            ],
             all_logits,
             causes,
             failed=failed,
@@ -174,7 +188,7 @@ class Executor:
         if self._trace is not None:
             self._trace.execute((s.job.id, s.context_len, _token_ids(s)) for s in parts)
         try:
-            output = self._backend.execute(self._pack(parts, reservation), self._cache)
+            output = self._run_parts(parts, reservation)
         except BaseException as error:
             if self._trace is not None:
                 self._trace.failed(str(error))
@@ -183,14 +197,49 @@ class Executor:
             self._trace.executed()
         return output
 
-    def _pack(self, parts: Sequence[Slice], reservation: Reservation) -> Step:
+    def _run_parts(self, parts: Sequence[Slice], reservation: Reservation) -> StepOutput:
+        """Run parts: at once, or, where hidden states of a prompt are wanted, that first, since nobody wants its logits."""
+        prompts = [part for part in parts if self._is_run_before(part)]
+        if not prompts:
+            return self._backend.execute(self._pack(parts, reservation), self._cache)
+        before = [_all_but_last(part) for part in prompts]
+        step = self._pack(before, reservation, only_hidden_states=True)
+        states = self._backend.execute(step, self._cache).hidden_states
+        assert states is not None, "they were asked for"
+        ends = np.cumsum([part.num_tokens for part in before])[:-1].tolist()
+        self._prompt_states |= zip([part.job.id for part in before], np.split(states, ends), strict=True)
+        done = {part.job.id: part.num_tokens for part in before}
+        after = [_without_first(part, done.get(part.job.id, 0)) for part in parts]
+        after = [part for part in after if part.num_computed]
+        if not after:
+            return StepOutput(np.empty((0, self._backend.vocab_size), np.float32), states[:0])
+        return self._backend.execute(self._pack(after, reservation, copied=done), self._cache)
+
+    def _is_run_before(self, part: Slice) -> bool:
+        """Whether a part is a prompt whose hidden states are wanted, and can be run in two pieces."""
+        return (
+            part.job.id in self._hidden_of
+            and part.num_tokens > part.reaches_end
+            and not part.num_draft
+            and part.job.logits_from is None
+            and not self._blocks.shape.exact  # a state that has gone on cannot go back where the second piece fails
+        )
+
+    def _pack(
+        self,
+        parts: Sequence[Slice],
+        reservation: Reservation,
+        *,
+        only_hidden_states: bool = False,
+        copied: Collection[int] = (),
+    ) -> Step:
         return pack_step(
             [
                 SequenceInput(
                     token_ids=_token_ids(s),
                     context_len=s.context_len,
                     blocks=reservation.blocks(s.job.id),
-                    logits=_wanted(s),
+                    logits="all" if only_hidden_states else _wanted(s),
                     window_blocks=reservation.window_blocks(s.job.id),
                     adapter=s.job.adapter,
                     **_embeds(s),
@@ -199,9 +248,10 @@ class Executor:
             ],
             copies=[
                 BlockCopy(c.source, c.target, c.num_tokens, c.group)
-                for c in reservation.copies([s.job.id for s in parts])
+                for c in reservation.copies([s.job.id for s in parts if s.job.id not in copied])
             ],
-            want_hidden_states=self._want_hidden_states,
+            want_hidden_states=bool(self._hidden_of),
+            want_logits=not only_hidden_states,
         )
 
     def _without_draft(self, part: Slice, reservation: Reservation) -> Slice:
@@ -232,6 +282,15 @@ class Executor:
             self._blocks.rewind(part.job.id, 0)
             if self._trace is not None:
                 trace_restart(self._trace, part.job, self._blocks)
+
+
+def _all_but_last(part: Slice) -> Slice:
+    """A prompt's slice without its last token where that is the sequence's, whose logits are wanted."""
+    return part._replace(num_tokens=part.num_tokens - part.reaches_end)
+
+
+def _without_first(part: Slice, count: int) -> Slice:
+    return part._replace(context_len=part.context_len + count, num_tokens=part.num_tokens - count)
 
 
 def _wanted(part: Slice) -> str:

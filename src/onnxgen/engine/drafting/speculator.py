@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from onnxgen.backends.base import Capabilities
 from onnxgen.engine.drafting.following import Following
 from onnxgen.engine.execution import Executed
 from onnxgen.engine.register import Register
@@ -102,12 +103,13 @@ class Speculator:
             check_method(speculation, self._proposers)
             self._is_wanted |= speculation.method != "off"
 
-    @property
-    def wants_hidden_states(self) -> bool:
-        """Whether hidden states of the next step's rows are of use."""
-        return self._is_wanted and any(
-            each is not None and each.proposer.needs_hidden_states
-            for each in map(self._following, [job.id for job in self._scheduler.running])
+    def hidden_of(self, plan: StepPlan) -> frozenset[int]:
+        """Ids of the jobs of a step whose hidden states are of use."""
+        if not self._is_wanted or not self._is_possible:
+            return frozenset()
+        followed = ((part.job.id, self._following(part.job.id)) for part in plan.slices)
+        return frozenset(
+            job_id for job_id, each in followed if each is not None and each.proposer.needs_hidden_states
         )
 
     def draft(self) -> None:
@@ -149,6 +151,10 @@ class Speculator:
         if plan.num_draft_tokens:
             self._verify_steps += 1
             self._verify_s += executed.execute_s
+        for part, rows in executed.prompt_states:
+            following = self._followed.get(part.job.id)
+            if following is not None:
+                following.keep_hidden(rows, end=part.context_len + len(rows))
         row = 0
         for part in executed.finished:
             start, row = row, row + 1 + part.num_draft
@@ -351,6 +357,19 @@ def check_method(speculation: Speculation, methods: Collection[str]) -> None:
     if speculation.method not in ("off", "auto", *methods):
         raise CapabilityError(
             f"speculation {speculation.method!r} was asked for, and this engine has only {', '.join(sorted(methods))}"
+        )
+
+
+def check_hidden_states(proposers: Mapping[str, Proposer], able: Capabilities) -> None:
+    """Refuse proposers that need what a model's backend does not give.
+
+    Raises:
+        CapabilityError: Naming the method.
+    """
+    needing = [method for method, proposer in proposers.items() if proposer.needs_hidden_states]
+    if needing and not able.hidden_states:
+        raise CapabilityError(
+            f"speculation by {needing[0]} needs hidden states, and this model's graph gives none that could be found"
         )
 
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from onnxgen.backends.base import HIDDEN_STATES, DecoderModel
 from onnxgen.backends.fake import FakeBackend
 from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.engine.sampling.state import RowState
 from onnxgen.engine.speculation.base import Wanted
 from onnxgen.engine.speculation.heads import HeadOptions, HeadProposer
 from onnxgen.errors import BackendError, CapabilityError, ConfigError, StateError
-from onnxgen.metadata.model_spec import HeadSpec
+from scripted_heads import ANY, HIDDEN, VOCAB, head_backend, head_spec
 
-VOCAB, HIDDEN = 32, 5
-ANY = HeadOptions(cache_tokens=8192, min_confidence=0.0)
 KINDS = {"paged": {"block_size": 4}, "slots": {}, "windowed": {"block_size": 4, "window": 40}}
 
 
@@ -34,15 +29,6 @@ class Row:
 
 GREEDY = SamplingOptions(seed=1)
 TARGET = FakeBackend(VOCAB, hidden_size=HIDDEN)
-
-
-def head_backend(**options):
-    return FakeBackend(VOCAB, **{"hidden_size": HIDDEN, "reads_hidden": True, **options})
-
-
-def head_spec(**changes):
-    model = DecoderModel(Path("head.onnx"), {HIDDEN_STATES: "hidden"}, {}, 1, VOCAB, 1024)
-    return HeadSpec(**{"name": "mtp", "decoder": model, "target_outputs": ("hidden_states",), **changes})
 
 
 def proposer_of(backend, *, spec=None, **options):

@@ -74,12 +74,12 @@ def _open_source(batch: Batch, model: Model, params: GeneratorParams) -> TokenSo
         return OneByOne(batch, sampler, eos_ids=eos_ids, guides=guides)
     counts = RoundCounts()
     proposer: Proposer
-    if model.draft is None or spec.draft is None:
+    if model.draft is None:
         proposer = NGrams(
             options.ngram_size, chained=options.ngram_chained_lookup, eos_ids=eos_ids, counts=counts
         )
     else:
-        own = _open_batch(model, params, model.draft, spec.draft, num_rows=1)
+        own = _open_batch(model, params, model.draft, spec.draft or spec.decoder, num_rows=1)
         proposer = DraftModel(own, sampler, eos_ids=eos_ids, counts=counts)
     return Rounds(
         batch,

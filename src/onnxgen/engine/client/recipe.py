@@ -7,11 +7,22 @@ from collections.abc import Generator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from onnxgen.engine.client.base import Core
 from onnxgen.engine.config import EngineConfig
+from onnxgen.engine.speculation.base import Proposer
 from onnxgen.foundations.runtime_config import RuntimeConfig
+from onnxgen.metadata.model_spec import ModelSpec
 from onnxgen.preprocess.vocabulary import UnusedIds
+
+
+class ProposerRecipe(Protocol):
+    """Makes what guesses tokens for a model. Picklable."""
+
+    def open(self, target: ModelSpec, *, unused: UnusedIds | None = None) -> AbstractContextManager[Proposer]:
+        """A proposer, for a ``with`` block that closes it and what it has loaded."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +34,14 @@ class ModelRecipe:
         runtime: How the model is run.
         engine: How its engine is configured.
         unused: Rows of the logits that are no token of the tokenizer; None: all are tokens.
+        proposers: What guesses tokens, beside prompt lookup; no two with one name.
     """
 
     folder: Path
     runtime: RuntimeConfig
     engine: EngineConfig
     unused: UnusedIds | None = None
+    proposers: tuple[ProposerRecipe, ...] = ()
 
     def __call__(self) -> AbstractContextManager[Core]:
         """The engine, for a ``with`` block that closes it and the model.
@@ -36,6 +49,7 @@ class ModelRecipe:
         Raises:
             ModelFileError: A file of the folder is missing or wrong.
             BackendError: The model cannot be loaded, or the cache cannot be had.
+            ConfigError: A proposer does not fit the model.
         """
         return self._open()
 
@@ -47,13 +61,21 @@ class ModelRecipe:
         from onnxgen.metadata.load import load_model_spec
 
         spec = load_model_spec(self.folder)
-        with (
-            contextlib.closing(load_backend(spec.decoder, self.runtime)) as backend,
-            contextlib.closing(
-                FolderGrammars(self.folder, vocab_size=backend.vocab_size, eos_ids=spec.tokens.eos)
-            ) as grammars,
-            contextlib.closing(
-                engine_of(spec, backend, self.engine, unused=self.unused, grammars=grammars)
-            ) as core,
-        ):
-            yield core
+        with contextlib.ExitStack() as opened:
+            # first, since these may find that they do not fit, which costs less than the model
+            proposers = [opened.enter_context(each.open(spec, unused=self.unused)) for each in self.proposers]
+            decoder = spec.decoder
+            if spec.head is not None and any(each.needs_hidden_states for each in proposers):
+                decoder = spec.head.target(decoder)
+            backend = opened.enter_context(contextlib.closing(load_backend(decoder, self.runtime)))
+            grammars = FolderGrammars(self.folder, vocab_size=backend.vocab_size, eos_ids=spec.tokens.eos)
+            opened.callback(grammars.close)
+            core = engine_of(
+                spec,
+                backend,
+                self.engine,
+                unused=self.unused,
+                grammars=grammars,
+                proposers={each.name: each for each in proposers},
+            )
+            yield opened.enter_context(contextlib.closing(core))

@@ -7,15 +7,19 @@ from collections.abc import Generator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from onnxgen.backends.base import Backend, DecoderModel
-from onnxgen.engine.speculation.draft_model import DraftModelOptions, DraftModelProposer
-from onnxgen.engine.speculation.draft_vocabulary import check_draft_vocabulary
+from onnxgen.engine.speculation.draft_options import DraftModelOptions
 from onnxgen.errors import CapabilityError, ConfigError
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.metadata.model_spec import ModelSpec
-from onnxgen.preprocess.tokenizer import Tokenizer
 from onnxgen.preprocess.vocabulary import UnusedIds
+
+if TYPE_CHECKING:
+    # what loads slowly is imported where it is used: recipes are made where no model is loaded
+    from onnxgen.engine.speculation.draft_model import DraftModelProposer
+    from onnxgen.preprocess.tokenizer import Tokenizer
 
 
 def draft_proposer(
@@ -41,6 +45,8 @@ def draft_proposer(
         CapabilityError: The draft model reads inputs that nobody gives.
         BackendError: The cache cannot be had.
     """
+    from onnxgen.engine.speculation.draft_model import DraftModelProposer
+
     missing = backend.capabilities.required_inputs
     if missing:
         raise CapabilityError(
@@ -70,6 +76,9 @@ def check_draft_folder(target: ModelSpec, draft: ModelSpec, *, tokenizer: Tokeni
         ConfigError: Naming what differs.
         TokenizerError: A folder has no tokenizer, or a broken one.
     """
+    from onnxgen.engine.speculation.draft_vocabulary import check_draft_vocabulary
+    from onnxgen.preprocess.tokenizer import Tokenizer
+
     check_draft_vocabulary(
         tokenizer or Tokenizer.from_folder(target.tokenizer_dir),
         Tokenizer.from_folder(draft.tokenizer_dir),

@@ -11,7 +11,8 @@ from onnxgen.engine.sampling.rows import RowSampler
 from onnxgen.engine.sampling.state import RowState
 from onnxgen.engine.speculation.acceptance import accept
 from onnxgen.engine.speculation.base import Wanted
-from onnxgen.engine.speculation.draft_model import DraftModelOptions, DraftModelProposer
+from onnxgen.engine.speculation.draft_model import DraftModelProposer
+from onnxgen.engine.speculation.draft_options import DraftModelOptions
 from onnxgen.errors import BackendError, ConfigError, StateError
 
 VOCAB = 32

@@ -16,7 +16,8 @@ from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.core import EngineCore
 from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.sampling.options import SamplingOptions
-from onnxgen.engine.speculation.draft_model import DraftModelOptions, DraftModelProposer
+from onnxgen.engine.speculation.draft_model import DraftModelProposer
+from onnxgen.engine.speculation.draft_options import DraftModelOptions
 from onnxgen.engine.speculation.options import Speculation
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.graph.cpu.draws import Draw, distribution

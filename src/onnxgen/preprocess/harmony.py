@@ -15,28 +15,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
-from typing import NamedTuple
 
+from onnxgen.preprocess.answer_pieces import AnswerPieces
 from onnxgen.preprocess.harmony_header import MAX_HEADER_CHARS, Header, may_begin_header, read_header
 from onnxgen.preprocess.harmony_markers import Control, ControlLexer, HarmonyMarkers, open_header
+from onnxgen.preprocess.tool_calls.call_ids import random_id
 from onnxgen.preprocess.tool_calls.tools import ToolCall, ToolDefinition
 
 _FUNCTIONS = "functions."
 _END = frozenset((Control.END, Control.CALL, Control.RETURN))
-
-
-class HarmonyPieces(NamedTuple):
-    """What is certain now.
-
-    Attributes:
-        reasoning: More of the reasoning.
-        content: More of the content.
-        calls: Calls that are whole.
-    """
-
-    reasoning: str = ""
-    content: str = ""
-    calls: tuple[ToolCall, ...] = ()
 
 
 class _Place(Enum):
@@ -60,7 +47,7 @@ class HarmonyParser:
         markers: The control tokens.
         tools: The tools that the model may call; without any, what it writes to one is text.
         prompt: The prompt (`ChatPrompt.shadowed`), at whose end a message may have begun.
-        new_id: Gives the ids of calls.
+        new_id: Gives the ids of calls; random ones if None.
     """
 
     def __init__(
@@ -69,11 +56,11 @@ class HarmonyParser:
         tools: Sequence[ToolDefinition] = (),
         *,
         prompt: str = Control.START.value + "assistant",
-        new_id: Callable[[], str],
+        new_id: Callable[[], str] | None = None,
     ) -> None:
         self._lexer = ControlLexer(markers)
         self._names = frozenset(tool.name for tool in tools)
-        self._new_id = new_id
+        self._new_id = new_id or random_id
         self._place = _Place.HEADER
         self._header = ""
         self._from_prompt = ""  # the beginning of the header, which is not part of the answer
@@ -95,7 +82,7 @@ class HarmonyParser:
         """Whether what comes now is the arguments of a call."""
         return self._place is _Place.CALL
 
-    def push(self, text: str, token_id: int | None = None) -> HarmonyPieces:
+    def push(self, text: str, token_id: int | None = None) -> AnswerPieces:
         """Take the next piece of text.
 
         Args:
@@ -106,7 +93,7 @@ class HarmonyParser:
             self._take(piece)
         return self._given()
 
-    def flush(self, *, complete: bool) -> HarmonyPieces:
+    def flush(self, *, complete: bool) -> AnswerPieces:
         """What is held back, at the end of the answer.
 
         Args:
@@ -128,9 +115,9 @@ class HarmonyParser:
             self._from_prompt, self._header = self._header, ""
             self._begun = Control.CHANNEL.value in self._from_prompt
 
-    def _given(self) -> HarmonyPieces:
+    def _given(self) -> AnswerPieces:
         calls, self._calls = tuple(self._calls), []
-        return HarmonyPieces(self._reasoning.given(), self._content.given(), calls)
+        return AnswerPieces(self._reasoning.given(), self._content.given(), calls)
 
     def _take(self, piece: Control | str) -> None:
         if isinstance(piece, str):

@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from onnxgen.preprocess.harmony import HarmonyParser, HarmonyPieces
+from onnxgen.preprocess.answer_pieces import AnswerPieces
+from onnxgen.preprocess.harmony import HarmonyParser
 from onnxgen.preprocess.harmony_markers import Control, HarmonyMarkers, find_harmony_markers, open_header
 from onnxgen.preprocess.tool_calls.tools import ToolDefinition
 
@@ -253,16 +254,16 @@ def test_an_answer_goes_on_where_its_prompt_ends(prompt, answer, expected):
 
 def test_content_is_shown_as_it_comes():
     parser = parser_of()
-    assert parser.push("Hello") == HarmonyPieces("", "Hello", ())
-    assert parser.push("<|channel|>analysis<|message|>") == HarmonyPieces()
+    assert parser.push("Hello") == AnswerPieces("", "Hello", ())
+    assert parser.push("<|channel|>analysis<|message|>") == AnswerPieces()
     assert parser.in_reasoning
-    assert parser.push("why") == HarmonyPieces("why", "", ())
-    assert parser.push("<|end|><|channel|>commentary to=functions.f<|message|>") == HarmonyPieces()
+    assert parser.push("why") == AnswerPieces("why", "", ())
+    assert parser.push("<|end|><|channel|>commentary to=functions.f<|message|>") == AnswerPieces()
     assert parser.opened
-    assert parser.push("{") == HarmonyPieces()
+    assert parser.push("{") == AnswerPieces()
     (call,) = parser.push("}<|call|>").calls
     assert (call.id, call.name, call.arguments) == ("call1", "f", "{}")
-    assert not parser.opened and parser.flush(complete=True) == HarmonyPieces()
+    assert not parser.opened and parser.flush(complete=True) == AnswerPieces()
 
 
 def test_no_text_is_lost_in_any_row_of_controls():

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import re
-import secrets
-import string
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from onnxgen.preprocess.tool_calls.bound import BoundFormat
+from onnxgen.preprocess.tool_calls.call_ids import SHORT_ID, random_id, short_id
 from onnxgen.preprocess.tool_calls.reading import CallReader, ReadCall, Reading
 from onnxgen.preprocess.tool_calls.scanners import Cursor, MalformedError
 from onnxgen.preprocess.tool_calls.tools import ToolCall, ToolDefinition
 
-_LETTERS = string.ascii_letters + string.digits
-_ID_CHARS = 24
-_SHORT_ID_CHARS = 9
 _OWN_ID = re.compile(r"[A-Za-z0-9_.:/-]{1,192}")
-_SHORT_ID = re.compile(rf"[A-Za-z0-9]{{{_SHORT_ID_CHARS}}}")
 
 
 class Parsed(NamedTuple):
@@ -65,7 +60,7 @@ class ToolCallParser:
         self._cursor = Cursor()
         self._reader = CallReader(bound, tools, self._cursor)
         self._reading: Reading | None = None
-        self._new_id = new_id or (_short_id if bound.short_ids else _random_id)
+        self._new_id = new_id or (short_id if bound.short_ids else random_id)
         self._ids: set[str] = set()
         format = bound.marked
         self._begins = bool(format.bare or format.starts_named)  # a call may be open from the beginning
@@ -243,11 +238,3 @@ class ToolCallParser:
         if end < len(text):
             self._in_front.append(text[end:])
         self._after_call, self._has_said = False, True
-
-
-def _random_id() -> str:
-    return "call_" + "".join(secrets.choice(_LETTERS) for _ in range(_ID_CHARS))
-
-
-def _short_id() -> str:
-    return "".join(secrets.choice(_LETTERS) for _ in range(_SHORT_ID_CHARS))

@@ -210,7 +210,7 @@ class ToolCallParser:
         self._cursor.use_up()
         self._after_call = True
         own_id = call.id
-        pattern = _SHORT_ID if self._bound.short_ids else _OWN_ID
+        pattern = SHORT_ID if self._bound.short_ids else _OWN_ID
         if own_id is None or own_id in self._ids or not pattern.fullmatch(own_id):
             own_id = self._new_id()
             while own_id in self._ids:

@@ -104,13 +104,10 @@ def _answer(
     if calls is not None and content is None:
         return calls.auto()
     assert content is not None, "an answer without calls has a grammar for its content"
-    way = f"{lark.rule('BLANKS', _AFTER_REASONING)}? {_content(lark, content, inner)}"
+    way = f"{lark.margin()} {_content(lark, content, inner)}"
     if calls is None:
         return way
     return one_of((lark.rule("ways", calls.required()), lark.rule("ways", way)))
-
-
-_AFTER_REASONING = "/[ \\n]{1,4}/"
 
 
 def _reasoning(lark: LarkText, rule: ReasoningRule) -> str:
@@ -118,8 +115,9 @@ def _reasoning(lark: LarkText, rule: ReasoningRule) -> str:
     markers = rule.markers
     if rule.state is PromptState.CLOSED:
         return ""
-    blanks = f"{lark.rule('BLANKS', _AFTER_REASONING)}?"
-    block = lark.rule("block", f"{blanks} {lark.opening(markers.opening)} {lark.until(markers.closing)}")
+    block = lark.rule(
+        "block", f"{lark.margin()} {lark.opening(markers.opening)} {lark.until(markers.closing)}"
+    )
     if rule.state is PromptState.OPEN:
         return f"{lark.until(markers.closing)} {block}*"
     return f"{block}*"

@@ -90,6 +90,10 @@ class LarkText:
         """A symbol for blanks, or none."""
         return self.rule("BLANKS", f"/{JSON_BLANKS}/") + "?"
 
+    def margin(self) -> str:
+        """A symbol for blanks around what an answer consists of, or none; a few lines at most."""
+        return self.rule("MARGIN", r"/[ \t\r\n]{1,8}/") + "?"
+
     def loose(self, text: str) -> str:
         """Symbols for a text in which blanks at the ends may be others, or absent."""
         end = self.blanks() if text[-1:].isspace() and not text.isspace() else ""

@@ -94,7 +94,10 @@ def _json_call(lark: LarkText, body: JsonCall, tool: ToolDefinition) -> CallText
     if body.id_key is not None:
         text = lark.rule("ID", '"\\"" ' + _ID + ' "\\""')
         pair = lark.rule("id", f"{quoted(json.dumps(body.id_key))} {colon} {text}")
-        before, tail = f"({pair} {comma})?", f"{tail} ({comma} {pair})?"
+        if body.id_first:
+            before = f"({pair} {comma})?"
+        else:
+            tail += f" ({comma} {pair})?"
     tail += f' {blanks} "}}"'
     return CallText("{", head, f"{blanks} {before} {key} {colon} {name} {tail}", tail)
 

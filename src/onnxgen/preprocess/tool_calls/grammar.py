@@ -99,24 +99,32 @@ class ToolGrammar:
         lark, format = self._lark, self._format
         if format.starts_named:
             return self._without_first() if self._rule.is_single else f"{self._without_first()} {self._call}*"
+        blanks = lark.blanks()
         begins = [lark.literal(text.rstrip()) for text in (format.opening, *format.other_openings) if text]
-        begin = f"({' | '.join(begins)}){'?' if format.bare else ''} {lark.blanks()}" if begins else ""
+        begin = f"({' | '.join(begins)}) {blanks}" if begins else ""
         block = lark.rule("block", f"{begin} {self._inside()}".strip())
-        if self._rule.is_single:
-            return f"{lark.blanks()} {block} {lark.blanks()}"
-        separator = lark.blanks() if self._shares else self._separator()
-        return f"{lark.blanks()} {block} ({separator} {block})* {lark.blanks()}"
+        # Only the first block may lack its opening: an answer begins with it.
+        first = (
+            lark.rule("block", f"({begin})? {self._inside()}" if begins else block) if format.bare else block
+        )
+        if self._rule.is_single or (format.bare and not begins):
+            return f"{lark.margin()} {first} {lark.margin()}"
+        separator = lark.margin() if self._shares else self._separator()
+        return f"{lark.margin()} {first} ({separator} {block})* {lark.margin()}"
 
     def auto(self) -> str:
         """Text in which calls may stand."""
         lark, format = self._lark, self._format
-        section = lark.rule("section", one_of([*self._token_sections(), *self._spelled_sections()]))
+        sections = [*self._token_sections(), *self._spelled_sections()]
         text = lark.free_text(without=self._trigger_ids)
         tail = lark.free_text(without=self._trigger_ids, pattern=self._tail_pattern())
-        usual = lark.rule(
-            "usual", f"{text} | {section} {tail}" if self._rule.is_single else f"{section}* {text}"
-        )
-        after = tail if self._rule.is_single else usual
+        if not sections:
+            usual = after = text
+        elif self._rule.is_single or self._is_open_ended:
+            after = self._text_that_ends_calls() if self._is_open_ended else tail
+            usual = lark.rule("usual", f"{text} | {one_of(sections)} {after}")
+        else:
+            usual = after = lark.rule("usual", f"({one_of(sections)})* {text}")
         if isinstance(format.body, NamedCall) and format.starts_named:
             named = f"{quoted(format.body.text_name)} {lark.loose(format.body.after_name)} {usual}"
             called = f"{self._without_first()} {after}"
@@ -124,6 +132,16 @@ class ToolGrammar:
         if format.bare:
             return one_of((usual, lark.rule("bare", f"{self._bare()} {after}")))
         return usual
+
+    @property
+    def _is_open_ended(self) -> bool:
+        """Whether nothing but its separator says that a block goes on, or does not."""
+        format = self._format
+        return format.shared and not format.closing and not format.brackets
+
+    def _text_that_ends_calls(self) -> str:
+        separator = escaped(self._format.separator.strip())
+        return self._lark.rule("after", f"/[ \\t\\r\\n]*([^ \\t\\r\\n{separator}](?s:.*))?/")
 
     @property
     def _shares(self) -> bool:

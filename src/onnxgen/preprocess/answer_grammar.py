@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from onnxgen.errors import OptionError
+from onnxgen.preprocess.harmony_grammar import HarmonyGrammar
 from onnxgen.preprocess.lark_text import LarkText, one_of, pattern, quoted
 from onnxgen.preprocess.reasoning_markers import PromptState, ReasoningMarkers
 from onnxgen.preprocess.tool_calls.grammar import ToolGrammar, ToolRule
@@ -42,6 +43,17 @@ class GrammarText:
 
 
 @dataclass(frozen=True, slots=True)
+class HarmonyRule:
+    """The answer is a row of harmony messages.
+
+    Attributes:
+        prompt: The prompt (`ChatPrompt.shadowed`), at whose end a message may have begun.
+    """
+
+    prompt: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReasoningRule:
     """How an answer begins with reasoning.
 
@@ -59,7 +71,7 @@ def answer_grammar(
     *,
     content: GrammarText | None = None,
     tools: ToolRule | None = None,
-    reasoning: ReasoningRule | None = None,
+    reasoning: ReasoningRule | HarmonyRule | None = None,
 ) -> GrammarText | None:
     """The grammar of a whole answer.
 
@@ -67,7 +79,8 @@ def answer_grammar(
         tokenizer: The model's: markers that it has as tokens are asked for as tokens.
         content: What the content must look like; None: it is free.
         tools: What may be called; None: nothing, and calls are not looked for.
-        reasoning: How the model marks reasoning, if it does.
+        reasoning: How the model marks reasoning, if it does. A rule of a model that reasons belongs here also where
+            its reasoning is not told from its answer: without one it cannot reason.
 
     Returns:
         None where nothing is asked of the answer.
@@ -80,13 +93,17 @@ def answer_grammar(
     if reasoning is None and tools is None:
         return content
     ids = set[int]() if tools is None else set(tools.bound.characters)
-    if reasoning is not None:
+    if isinstance(reasoning, ReasoningRule):
         marks = (reasoning.markers.opening_id, reasoning.markers.closing_id)
         ids |= {i for i in marks if i is not None}
     lark = LarkText(tokenizer, markers=ids)
     inner: list[dict[str, Any]] = []
-    start = _answer(lark, content, tools, inner)
-    if reasoning is not None:
+    if isinstance(reasoning, HarmonyRule):
+        symbol = None if content is None else _content(lark, content, inner)
+        start = HarmonyGrammar(lark, reasoning.prompt).answer(symbol, tools)
+    else:
+        start = _answer(lark, content, tools, inner)
+    if isinstance(reasoning, ReasoningRule):
         start = f"{_reasoning(lark, reasoning)} {start}"
     text = lark.text(start.strip())
     if not inner:

@@ -70,6 +70,9 @@ class ListState:
                 raise GrammarError(f"token {tokens[length]} may not come at {length}")
         self.tokens = tokens
 
+    def advance(self, tokens) -> None:
+        self.follow((*self.tokens, *tokens))
+
     def fill(self, mask) -> None:
         self._fill(mask, self.tokens)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from onnxgen.engine.constraints.grammar import Grammar
+from onnxgen.engine.constraints.state import GrammarState
 from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.sample import Sample
 from onnxgen.errors import GrammarError, OnnxgenError
@@ -22,7 +24,7 @@ def follow(sample: Sample) -> bool:
     if state is None:
         return False
     try:
-        state.follow(sample.answer)
+        _catch_up(state, sample)
         return state.is_complete
     except Exception as error:  # noqa: BLE001 - whatever a grammar raises, only its own request ends
         raise as_grammar_error(error)  # noqa: B904 - it has its cause
@@ -34,12 +36,20 @@ def must_follow(sample: Sample) -> tuple[int, ...]:
     Raises:
         GrammarError: The grammar cannot be followed any further.
     """
-    if sample.grammar is None or _looks_at_each_token(sample.request):
+    if sample.grammar is None:
         return ()
     try:
         return sample.grammar.forced()
     except Exception as error:  # noqa: BLE001 - as above
         raise as_grammar_error(error)  # noqa: B904 - as above
+
+
+def _catch_up(state: GrammarState, sample: Sample) -> None:
+    """Answers only grow: what is missing is at their end."""
+    missing = sample.num_new_tokens - state.num_tokens
+    assert missing >= 0, f"the grammar of {sample} is {-missing} tokens ahead"
+    if missing:
+        state.advance(sample.tokens[-missing:])
 
 
 def as_grammar_error(error: Exception) -> OnnxgenError:
@@ -51,13 +61,16 @@ def as_grammar_error(error: Exception) -> OnnxgenError:
     return wrapped
 
 
-def _looks_at_each_token(request: EngineRequest) -> bool:
-    """Whether something is to be done, or told, for every single token: then none is skipped.
+def wanted_grammar(request: EngineRequest) -> Grammar | None:
+    """A request's grammar; one that writes no tokens by itself where each is looked at.
 
-    Where tokens are ruled out, those that a grammar would write its text with may be among them.
+    That is where something is to be told or done of every single token, and where tokens are ruled out, which may be
+    those that the grammar would write its text with.
     """
-    options = request.sampling
-    return bool(
+    grammar, options = request.grammar, request.sampling
+    if grammar is None or not grammar.fast_forward:
+        return grammar
+    looks = bool(
         request.logprobs is not None
         or request.processors
         or request.sampler is not None
@@ -65,3 +78,4 @@ def _looks_at_each_token(request: EngineRequest) -> bool:
         or options.no_repeat_ngram_size
         or any(bias == -math.inf for _, bias in options.logit_bias)
     )
+    return grammar.with_fast_forward(False) if looks else grammar

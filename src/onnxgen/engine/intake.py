@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from onnxgen.backends.base import Backend
 from onnxgen.engine.constraints.compiler import CompiledGrammar
-from onnxgen.engine.constraints.grammar import Grammar
+from onnxgen.engine.grammar_following import wanted_grammar
 from onnxgen.engine.grammar_source import GrammarSource
 from onnxgen.engine.register import Register
 from onnxgen.engine.request import EngineRequest, check_embedding_size, longest, prompt_ids
@@ -71,8 +71,7 @@ class Intake:
 
     def prepare(self, request: EngineRequest) -> None:
         """Compile a request's grammar. Raises what `EngineCore.prepare` says."""
-        if request.grammar is not None:
-            self._compiled(request.grammar)
+        self._compiled(request)
 
     def take(self, request: EngineRequest) -> int:
         """Let a request wait for its first step; returns its number. Raises what `EngineCore.submit` says."""
@@ -80,7 +79,7 @@ class Intake:
         request.sampling.check_ids(self._num_tokens)
         check_embedding_size(request, self._embedding_size)
         max_tokens = longest(request, context_length=self._limit)
-        grammar = None if request.grammar is None else self._compiled(request.grammar)
+        grammar = self._compiled(request)
         if request.adapter is None:
             return self._add(request, prompt, max_tokens, adapter_digest=None, grammar=grammar)
         digest = self._adapters.acquire(request.adapter)
@@ -90,7 +89,10 @@ class Intake:
             self._adapters.release(request.adapter)
             raise
 
-    def _compiled(self, grammar: Grammar) -> CompiledGrammar:
+    def _compiled(self, request: EngineRequest) -> CompiledGrammar | None:
+        grammar = wanted_grammar(request)
+        if grammar is None:
+            return None
         if self._grammars is None:
             raise CapabilityError(
                 f"a {grammar.kind} grammar was asked for, and this engine was made without a compiler of grammars; give "

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
+from queue import SimpleQueue
+from threading import Event, Thread
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +17,9 @@ from onnxgen.engine.sample import Sample
 from onnxgen.errors import OnnxgenError
 
 Masks = npt.NDArray[np.uint32]
+
+_Wanted = tuple[Sample, npt.NDArray[np.int64], Sequence[int]]
+"""A sample, its answer so far, and its draft tokens."""
 
 
 class MaskWorker:
@@ -32,8 +38,9 @@ class MaskWorker:
         for token in eos_ids:
             self._ends[token // 32] |= np.uint32(1 << token % 32)
         self._memory: Masks = np.zeros((0, self._words), np.uint32)
-        self._thread: ThreadPoolExecutor | None = None
-        self._work: Future[None] | None = None
+        self._thread: Thread | None = None
+        self._to_do: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._done: Event | None = None
         self._found: dict[Sample, Masks | OnnxgenError] = {}
 
     def begin(self, wanted: Sequence[tuple[Sample, Sequence[int]]]) -> None:
@@ -50,9 +57,12 @@ class MaskWorker:
         if len(self._memory) < rows:
             self._memory = np.zeros((rows + rows // 2, self._words), np.uint32)
         if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="onnxgen-masks")
-        answers = [(sample, sample.answer, tuple(draft)) for sample, draft in wanted]
-        self._work = self._thread.submit(self._compute, answers)
+            self._thread = Thread(target=_work, args=(self._to_do,), name="onnxgen-masks", daemon=True)
+            self._thread.start()
+            weakref.finalize(self, self._to_do.put, None)
+        done = Event()
+        self._to_do.put(partial(self._compute, [(s, s.answer, draft) for s, draft in wanted], done))
+        self._done = done
 
     def masks(self, sample: Sample) -> Masks:
         """What may follow in a sequence that `begin` was told of, before each draft token and after the last.
@@ -74,19 +84,19 @@ class MaskWorker:
         """Let the thread end. Calling it twice is harmless."""
         thread, self._thread = self._thread, None
         if thread is not None:
-            thread.shutdown()
+            self._to_do.put(None)
+            thread.join()
 
     def _finish(self) -> None:
-        if self._work is not None:
-            self._work.result()
-            self._work = None
+        if self._done is not None:
+            self._done.wait()
+            self._done = None
 
-    def _compute(self, wanted: Sequence[tuple[Sample, npt.NDArray[np.int64], tuple[int, ...]]]) -> None:
+    def _compute(self, wanted: Sequence[_Wanted], done: Event) -> None:
         at = 0
         for sample, answer, draft in wanted:
             masks = self._memory[at : at + len(draft) + 1]
             at += len(masks)
-            assert sample.grammar is not None
             try:
                 self._fill(sample.grammar, masks, answer, draft)
                 if sample.request.ignore_eos:
@@ -94,11 +104,14 @@ class MaskWorker:
                 self._found[sample] = masks
             except Exception as error:  # noqa: BLE001 - whatever a grammar raises, only its own request ends
                 self._found[sample] = as_grammar_error(error)
+        done.set()
 
     def _fill(
-        self, state: GrammarState, masks: Masks, answer: npt.NDArray[np.int64], draft: Sequence[int]
+        self, state: GrammarState | None, masks: Masks, answer: npt.NDArray[np.int64], draft: Sequence[int]
     ) -> None:
-        state.follow(answer)
+        assert state is not None
+        if state.num_tokens != len(answer):  # a step was interrupted before it could follow
+            state.follow(answer)
         if draft:
             state.fill_along(masks, draft)
         else:
@@ -109,3 +122,10 @@ class MaskWorker:
         others = masks & ~self._ends
         goes_on = others.any(axis=1)
         masks[goes_on] = others[goes_on]
+
+
+def _work(to_do: SimpleQueue[Callable[[], None] | None]) -> None:
+    """Do one piece of work after the other. Holds on to no worker, so that one that is dropped lets its thread end."""
+    while (one := to_do.get()) is not None:
+        one()
+        del one

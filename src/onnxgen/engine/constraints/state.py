@@ -73,6 +73,19 @@ class GrammarState:
         for token in wanted[common:].tolist():
             self._consume(token)
 
+    def advance(self, tokens: Sequence[int]) -> None:
+        """Go on with further tokens: what `follow` does, for who knows what is new, in a third of the time.
+
+        Args:
+            tokens: Those behind the answer so far.
+
+        Raises:
+            GrammarError: The grammar does not allow one of them, or a limit was hit. The state stays where the
+                tokens before it lead.
+        """
+        for token in tokens:
+            self._consume(token)
+
     def fill(self, mask: NDArray[np.uint32]) -> None:
         """Say which tokens may follow: bit ``t % 32`` of word ``t // 32`` is token ``t``.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from onnxgen.errors import GrammarError
@@ -13,6 +14,17 @@ if TYPE_CHECKING:
 
 _SENTINELS = ("", "\n", "a", "0")
 _CANONICAL_SAMPLE = ('{"name": "Aa Zz"', "}", '":', "\n  [true, -12.5]", "Zürich \N{SNOWMAN}", " a", "b")
+_REMEMBERED, _LONGEST_REMEMBERED = 4096, 256
+"""Texts whose tokens are kept, and their longest, in characters: what a grammar forces comes again with every answer."""
+
+_IN_STRINGS = r'[^"\\\x00-\x1F\x7F]'
+_SLICES = (
+    r"[\x20\x0A\x0D\x09]+",
+    *(_IN_STRINGS + f"{{1,{length}}}" for length in (2, 4, 6, 8, 10, 15, 20, 30)),
+    _IN_STRINGS + "+",
+)
+"""Groups of tokens that are allowed as a whole where all of a string's characters are, up to so many of them."""
+
 _NEVER_TEXT = frozenset((0xC0, 0xC1, *range(0xF5, 0x100)))
 """Bytes that no UTF-8 text holds. llguidance marks names with one of them."""
 
@@ -59,7 +71,7 @@ class Vocabulary:
             _Wrapper(self),  # pyright: ignore[reportArgumentType] - any object with these attributes will do
             n_vocab=self.vocab_size,
             eos_token=list(self.eos_ids),
-            slices=LLTokenizer.json_slices(),
+            slices=list(_SLICES),
         )
 
     def cut(self, text: str) -> list[int]:
@@ -104,10 +116,11 @@ class _Wrapper:
         self.eos_token_id = vocabulary.eos_ids[0]
         self.tokens = vocabulary._table  # pyright: ignore[reportPrivateUsage]
         self.special_token_ids = sorted(vocabulary._names)  # pyright: ignore[reportPrivateUsage]
-        self._vocabulary = vocabulary
+        self._cut = vocabulary.cut
+        self._remembered = lru_cache(maxsize=_REMEMBERED)(vocabulary.cut)
 
     def __call__(self, text: str) -> list[int]:
-        return self._vocabulary.cut(text)
+        return self._remembered(text) if len(text) <= _LONGEST_REMEMBERED else self._cut(text)
 
 
 def _names(tokenizer: Tokenizer) -> set[int]:

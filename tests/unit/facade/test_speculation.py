@@ -191,7 +191,8 @@ def test_forced_tokens_cost_no_run_of_their_own(folder, guidance, search):
     own = backend(sharpness=0.0)
     model = open_model(folder, own)
     answers, runs = [], []
-    for speculative in (None, {"ngram_size": 2, "max_draft_tokens": 8}):
+    narrow, wide = ({"ngram_size": 2, "max_draft_tokens": width} for width in (2, 8))
+    for speculative in (None, narrow, wide):
         before = len(own.steps)
         g = open_generator(
             model, guidance=(*guidance, True), speculative=speculative, max_length=100, **search
@@ -199,7 +200,7 @@ def test_forced_tokens_cost_no_run_of_their_own(folder, guidance, search):
         g.append_tokens([5, 6])
         answers.append(finish(g))
         runs.append(len(own.steps) - before)
-    assert answers[0] == answers[1]
+    assert answers[0] == answers[1] == answers[2]
     if not search:
         before = len(own.steps)
         g = open_generator(model, guidance=guidance, max_length=100)

@@ -196,6 +196,8 @@ class Rounds:
             if at < len(proposal.tokens) and proposal.forced[at]:
                 tokens.append(proposal.tokens[at])
                 continue
+            if at == len(proposal.tokens) and self._guide and self._guide.forced(tokens):
+                break  # there was no room for all that is forced
             try:
                 allowed = row if self._guide is None else self._guide.allowed(row, tokens)
                 tokens.append(self._choose(allowed, proposal, at, history[: len(held) + at], drawn=drawn))

@@ -24,6 +24,9 @@ class DataFile:
     """An append-only file of tensors. Use it as a context manager.
 
     The same bytes are written for the same calls; gaps hold zeros and are shorter than a page.
+
+    Attributes:
+        written: Tensors by name; of several with one name, the first.
     """
 
     def __init__(self, path: Path, *, task: ProgressTask) -> None:
@@ -31,6 +34,7 @@ class DataFile:
         self._task = task
         self._file = path.open("xb")
         self._offset = 0
+        self.written: dict[str, ir.ExternalTensor] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -74,7 +78,9 @@ class DataFile:
             self._task.advance(view.nbytes)
         assert written == length, f"{name}: {written} bytes for shape {shape}, expected {length}"
         self._offset = start + length
-        return self.alias(name, start=start, dtype=dtype, shape=shape)
+        tensor = self.alias(name, start=start, dtype=dtype, shape=shape)
+        self.written.setdefault(name, tensor)
+        return tensor
 
     def alias(
         self, name: str, *, start: int, dtype: ir.DataType, shape: tuple[int, ...]

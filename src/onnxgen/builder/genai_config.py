@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from onnxgen.builder.cache_names import HIDDEN_STATES, PAST_KEY, PAST_VALUE, PRESENT_KEY, PRESENT_VALUE
+from onnxgen.builder.cache_names import (
+    HEAD_HIDDEN_STATES,
+    HIDDEN_STATES,
+    PAST_KEY,
+    PAST_VALUE,
+    PRESENT_KEY,
+    PRESENT_VALUE,
+)
 from onnxgen.builder.options import BuildOptions
 from onnxgen.builder.spec import DecoderSpec
 from onnxgen.builder.special_tokens import SpecialTokenIds
@@ -45,6 +52,7 @@ def genai_config(
     generation: Mapping[str, Any],
     *,
     filename: str,
+    head_filename: str,
 ) -> dict[str, Any]:
     """The content of ``genai_config.json``.
 
@@ -54,6 +62,7 @@ def genai_config(
         tokens: Special token ids.
         generation: ``generation_config.json``, empty where there is none.
         filename: Name of the model file.
+        head_filename: Name of the file of its head for drafts, if it has one.
     """
     model: dict[str, Any] = {
         "type": spec.model_type,
@@ -86,6 +95,9 @@ def genai_config(
         model["decoder"]["inputs"]["position_ids"] = "position_ids"
     if options.include_hidden_states:
         model["decoder"]["outputs"]["hidden_states"] = HIDDEN_STATES
+    if spec.mtp is not None:
+        model["decoder"]["outputs"]["hidden_states"] = HIDDEN_STATES
+        model["mtp"] = _mtp(model["decoder"], head_filename)
     if tokens.bos is not None:
         model["bos_token_id"] = tokens.bos
     search = {
@@ -101,3 +113,16 @@ def genai_config(
         **sampling_defaults(generation),
     }
     return {"model": model, "search": search}
+
+
+def _mtp(decoder: Mapping[str, Any], filename: str) -> dict[str, Any]:
+    """The section of a head that is a layer like the decoder's."""
+    return {
+        "filename": filename,
+        "num_hidden_layers": 1,
+        "num_key_value_heads": decoder["num_key_value_heads"],
+        "head_size": decoder["head_size"],
+        "main_hidden_states": HIDDEN_STATES,
+        "inputs": {**decoder["inputs"], "hidden_states": HIDDEN_STATES},
+        "outputs": {**decoder["outputs"], "hidden_states": HEAD_HIDDEN_STATES},
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,8 @@ from onnxgen.builder.inference_metadata import inference_metadata
 from onnxgen.builder.manifest import manifest
 from onnxgen.builder.options import BuildOptions
 from onnxgen.builder.report import BuildReport
-from onnxgen.builder.sizes import estimate_bytes
-from onnxgen.builder.spec import DecoderSpec
+from onnxgen.builder.sizes import estimate_bytes, estimate_head_bytes
+from onnxgen.builder.spec import DecoderSpec, LayerSpec
 from onnxgen.builder.special_tokens import SpecialTokenIds, from_folder, from_gguf
 from onnxgen.builder.tied import is_tied
 from onnxgen.builder.tokenizer_files import (
@@ -38,6 +39,7 @@ from onnxgen.version import __version__
 
 MODEL = "model.onnx"
 DATA = "model.onnx.data"
+HEAD_MODEL = "mtp.onnx"
 
 _SPARE_BYTES = 64 << 20  # tokenizer files and what the file system needs itself
 
@@ -83,14 +85,17 @@ def _build(
     spec = _fitted(decoder_spec(source), options)
     asked, options = options, _with_accuracy(options, source)
     tied = is_tied(source, spec)
-    needed = estimate_bytes(spec, options, tied=tied)
+    needed = estimate_bytes(spec, options, tied=tied) + estimate_head_bytes(spec, options)
     require_disk_space(output, needed + _SPARE_BYTES, f"the {options.precision} model")
     with atomic_directory(output) as folder:
         generation = _write_tokenizer(source, folder)
         tokens = _special_tokens(source, generation, folder)
         tokens.check(spec.vocab, where=str(source.path))
         formats = _write_model(source, folder, spec, options, progress, tied=tied, total=needed)
-        _write_json(folder / GENAI_CONFIG, genai_config(spec, options, tokens, generation, filename=MODEL))
+        _write_json(
+            folder / GENAI_CONFIG,
+            genai_config(spec, options, tokens, generation, filename=MODEL, head_filename=HEAD_MODEL),
+        )
         _write_yaml(
             folder / INFERENCE_METADATA,
             inference_metadata(spec, options, generation, tokenizer=tokenizer_facts(folder)),
@@ -128,7 +133,9 @@ def _fitted(spec: DecoderSpec, options: BuildOptions) -> DecoderSpec:
         if options.context_length > context:
             raise OptionError(f"context_length={options.context_length} is longer than the model's {context}")
         context = options.context_length
-    return dataclasses.replace(spec, layers=spec.layers[:layers], context=context)
+    # a head guesses from what the last layer gives
+    mtp = spec.mtp if layers == len(spec.layers) else None
+    return dataclasses.replace(spec, layers=spec.layers[:layers], context=context, mtp=mtp)
 
 
 def _with_accuracy(options: BuildOptions, source: WeightSource) -> BuildOptions:
@@ -163,6 +170,8 @@ def _write_model(
     from onnxgen.builder.data_file import DataFile
     from onnxgen.builder.emitter import emit_decoder
     from onnxgen.builder.matrices import Matrices
+    from onnxgen.builder.mtp_source import MtpSource
+    from onnxgen.builder.shared_data import SharedData
 
     with (
         progress.start(f"Building {source.path.name} ({options.precision})", total=total) as task,
@@ -171,6 +180,18 @@ def _write_model(
         model, formats = emit_decoder(
             spec, Matrices(source, options), data, options, tied=tied, producer_version=__version__
         )
+        if spec.mtp is not None:
+            head, more = emit_decoder(
+                dataclasses.replace(spec, layers=(LayerSpec(spec.layers[0].rope),)),
+                Matrices(MtpSource(source, spec.mtp), options),
+                SharedData(data, ("model.embed_tokens", "lm_head")),
+                options,
+                tied=tied,
+                producer_version=__version__,
+                head=spec.mtp,
+            )
+            (folder / HEAD_MODEL).write_bytes(ir.to_proto(head).SerializeToString(deterministic=True))
+            formats = Counter(formats) + Counter(more)
     (folder / MODEL).write_bytes(ir.to_proto(model).SerializeToString(deterministic=True))
     return formats
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from onnxgen.builder.options import BuildOptions
 from onnxgen.builder.spec import DecoderSpec, RopeSpec
 
@@ -26,6 +28,16 @@ def estimate_bytes(spec: DecoderSpec, options: BuildOptions, *, tied: bool) -> i
     scale_bits = (8 * activation + (0 if options.symmetric else options.bits)) / options.block_size
     total_bits = matrices * (options.bits + scale_bits) + heads * (options.head_bits + scale_bits)
     return int(total_bits / 8) + tables + norms
+
+
+def estimate_head_bytes(spec: DecoderSpec, options: BuildOptions) -> int:
+    """Bytes of the head for drafts: a layer, its rotary tables, and the matrix and norms before it; 0 without one."""
+    if spec.mtp is None:
+        return 0
+    one, none = replace(spec, layers=spec.layers[:1]), replace(spec, layers=())
+    layer = estimate_bytes(one, options, tied=True) - estimate_bytes(none, options, tied=True)
+    width = 4 if options.bits is None else 1
+    return layer + 2 * spec.hidden * spec.hidden * width + 3 * spec.hidden * 4
 
 
 def _num_tables(spec: DecoderSpec, rope: RopeSpec) -> int:

@@ -182,6 +182,30 @@ class MlpSpec:
     fused_gate_up: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class MtpSpec:
+    """A head for drafts that a checkpoint has: a layer of the decoder's own kind over token and hidden state.
+
+    ``layer(projection(concat(hidden_norm(h), embedding_norm(embed(token)))))``, then a norm of its own and the decoder's
+    output head (https://arxiv.org/abs/2505.07608).
+
+    Attributes:
+        prefix: What stands before all its tensor names, a dot at its end. The layer's are those of a decoder's layer.
+        embedding_norm: Name of the norm of the embedding.
+        hidden_norm: Name of the norm of the hidden state.
+        projection: Name of the matrix ``[hidden, 2 * hidden]`` that joins them, without a bias.
+        final_norm: Name of the norm behind the layer.
+        hidden_first: Whether the hidden state stands before the embedding.
+    """
+
+    prefix: str
+    embedding_norm: str
+    hidden_norm: str
+    projection: str
+    final_norm: str
+    hidden_first: bool
+
+
 EMBEDDING = "model.embed_tokens.weight"
 """Name of the embedding."""
 
@@ -211,6 +235,7 @@ class DecoderSpec:
         tied: Whether the configuration says that the head is the embedding; None where it does not say.
         embedding_scale: Multiplies embeddings; None for no scaling.
         logit_softcap: Logits pass ``softcap * tanh(logits / softcap)``; None for no cap.
+        mtp: A head for drafts beside the decoder; None: the checkpoint has none.
     """
 
     architecture: str
@@ -230,6 +255,7 @@ class DecoderSpec:
     tied: bool | None
     embedding_scale: float | None = None
     logit_softcap: float | None = None
+    mtp: MtpSpec | None = None
 
     @property
     def query_width(self) -> int:

@@ -13,6 +13,7 @@ from onnxgen.builder.data_file import DataFile
 from onnxgen.builder.emitter.graph_builder import Dim, GraphBuilder
 from onnxgen.builder.matrices import Matrices
 from onnxgen.builder.options import BuildOptions
+from onnxgen.builder.shared_data import SharedData
 from onnxgen.builder.spec import DecoderSpec
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Emission:
     spec: DecoderSpec
     options: BuildOptions
     matrices: Matrices
-    data: DataFile
+    data: DataFile | SharedData
     graph: GraphBuilder
     formats: Counter[str] = field(default_factory=Counter[str])
 

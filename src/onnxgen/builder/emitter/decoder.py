@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from onnxgen.builder.cache_names import HIDDEN_STATES
+from onnxgen.builder.cache_names import HEAD_HIDDEN_STATES, HIDDEN_STATES
 from onnxgen.builder.data_file import DataFile
 from onnxgen.builder.emitter.attention import AttentionInputs, attend, declare_past
 from onnxgen.builder.emitter.context import BATCH, SEQUENCE, Emission
@@ -14,11 +14,13 @@ from onnxgen.builder.emitter.graph_builder import IR_VERSION, GraphBuilder
 from onnxgen.builder.emitter.head import logits
 from onnxgen.builder.emitter.mask import lengths
 from onnxgen.builder.emitter.mlp import gated_mlp
+from onnxgen.builder.emitter.mtp import fused_input
 from onnxgen.builder.emitter.norms import add_norm, norm, norm_weight
 from onnxgen.builder.emitter.rope import rope_tables
 from onnxgen.builder.matrices import Matrices
 from onnxgen.builder.options import BuildOptions
-from onnxgen.builder.spec import DecoderSpec
+from onnxgen.builder.shared_data import SharedData
+from onnxgen.builder.spec import DecoderSpec, MtpSpec
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -27,11 +29,12 @@ if TYPE_CHECKING:
 def emit_decoder(
     spec: DecoderSpec,
     matrices: Matrices,
-    data: DataFile,
+    data: DataFile | SharedData,
     options: BuildOptions,
     *,
     tied: bool,
     producer_version: str,
+    head: MtpSpec | None = None,
 ) -> tuple[ir.Model, Mapping[str, int]]:
     """Write a decoder's weights and make its graph.
 
@@ -42,6 +45,7 @@ def emit_decoder(
         options: How they are stored.
         tied: Whether the head is the embedding.
         producer_version: Version that the model names as its maker's.
+        head: The decoder is the layer of this head for drafts, which also reads hidden states and gives its own.
 
     Returns:
         The model, whose initializers lie in the data file, and how many matrices have which format.
@@ -56,13 +60,16 @@ def emit_decoder(
     graph = GraphBuilder(activation=ir.DataType.FLOAT16 if half else ir.DataType.FLOAT)
     emission = Emission(spec, options, matrices, data, graph)
     embedding = embed(emission)
+    hidden = embedding.hidden if head is None else fused_input(emission, embedding.hidden, head)
     batch = lengths(emission, longest=spec.rope_switch_length is not None)
     positions = None
     if not spec.rotates_in_attention:
         positions = graph.input("position_ids", ir.DataType.INT64, [BATCH, SEQUENCE])
     shared = AttentionInputs(batch, positions, rope_tables(emission, batch), declare_past(emission))
-    x = _layers(emission, embedding.hidden, shared)
-    if options.include_hidden_states:
+    x = _layers(emission, hidden, shared)
+    if head is not None:
+        graph.output(x, HEAD_HIDDEN_STATES)
+    elif options.include_hidden_states or spec.mtp is not None:
         graph.output(x, HIDDEN_STATES)
     logits(emission, x, embedding, tied=tied)
     model = ir.Model(

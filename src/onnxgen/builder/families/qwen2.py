@@ -1,14 +1,34 @@
-"""Qwen 2 and 2.5: Llama with biases on query, key and value, and a window on later layers where switched on."""
+"""Qwen 2 and 2.5: Llama with biases on query, key and value, and a window on later layers where switched on.
+
+MiMo is a Qwen 2 with heads for drafts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 from onnxgen.builder.families.common import layers_after, read_sizes
 from onnxgen.builder.families.reading import ConfigReader
 from onnxgen.builder.families.registry import family
 from onnxgen.builder.families.rope import read_rope
-from onnxgen.builder.spec import AttentionSpec, DecoderSpec, LayerNorms, MlpSpec, NormSpec
+from onnxgen.builder.spec import AttentionSpec, DecoderSpec, LayerNorms, MlpSpec, MtpSpec, NormSpec
+
+_MTP = MtpSpec(
+    prefix="model.mtp_layers.0.",
+    embedding_norm="token_layernorm",
+    hidden_norm="hidden_layernorm",
+    projection="input_proj",
+    final_norm="final_layernorm",
+    hidden_first=True,
+)
+
+
+@family("MiMoForCausalLM")
+def mimo(config: ConfigReader, names: AbstractSet[str]) -> DecoderSpec:
+    """Read the configuration of a MiMo. Of its heads for drafts the first one counts, which is chained."""
+    has_head = f"{_MTP.prefix}{_MTP.projection}.weight" in names
+    return replace(qwen2(config, names), architecture="MiMoForCausalLM", mtp=_MTP if has_head else None)
 
 
 @family("Qwen2ForCausalLM")

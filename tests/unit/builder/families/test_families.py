@@ -40,6 +40,7 @@ def test_all_families_are_known() -> None:
         "Gemma3ForCausalLM",
         "Gemma3ForConditionalGeneration",
         "LlamaForCausalLM",
+        "MiMoForCausalLM",
         "MistralForCausalLM",
         "Phi3ForCausalLM",
         "Qwen2ForCausalLM",

@@ -120,11 +120,22 @@ def _styled(message: Mapping[str, Any], index: int, style: MessageStyle) -> dict
         result.setdefault("content", "")
     if style.short_ids and isinstance(result.get("tool_call_id"), str):
         result["tool_call_id"] = _short_id(result["tool_call_id"])
-    if isinstance(result["content"], list) and not style.takes_parts:
+    if isinstance(result["content"], list) and not (style.takes_parts and _keeps_parts(result, style)):
         result["content"] = _joined(cast("list[Any]", result["content"]), index)
     elif isinstance(result["content"], str) and not style.takes_text:
         result["content"] = [{"type": "text", "text": result["content"]}]
     return result
+
+
+def _keeps_parts(message: Mapping[str, Any], style: MessageStyle) -> bool:
+    """Whether parts stay parts: in results of tools, many templates that know parts elsewhere show them as data."""
+    parts = cast("list[Any]", message["content"])
+    is_text = all(isinstance(part, dict) and isinstance(_text(part), str) for part in parts)  # pyright: ignore[reportUnknownArgumentType]
+    return message["role"] != "tool" or not style.takes_text or not is_text
+
+
+def _text(part: Mapping[str, Any]) -> Any:
+    return part.get("text")
 
 
 def _short_id(call_id: str) -> str:

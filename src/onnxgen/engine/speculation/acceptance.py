@@ -68,6 +68,8 @@ def _certain(token: int) -> Distribution:
 def _share(shares: Distribution, token: int) -> float:
     """A token's probability; 0 where it has none."""
     ids, values = shares
+    if token < len(ids) and ids[token] == token:  # all tokens may be drawn
+        return float(values[token])
     at = np.flatnonzero(ids == token)
     return float(values[at[0]]) if at.size else 0.0
 

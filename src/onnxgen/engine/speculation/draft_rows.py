@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
 
 from onnxgen.engine.sampling.options import SamplingOptions
+from onnxgen.engine.sampling.rows import Drawn
 from onnxgen.engine.sampling.state import RowState
 from onnxgen.engine.speculation.base import Distribution, Draft, MaskFork
 from onnxgen.engine.tokens import TokenBuffer
+from onnxgen.graph.cpu.draws import distribution
 
 _OWN_NUMBERS = 0x9E3779B97F4A7C15
 """Turns a seed into one whose random numbers are for guesses (the golden ratio in 64 bits; any other number would do)."""
@@ -33,6 +37,34 @@ def guessing_options(options: SamplingOptions, *, own_sampler: bool) -> Sampling
     return replace(options, seed=options.seed ^ _OWN_NUMBERS, xtc_probability=0.0, mirostat=0)
 
 
+class DrawnShares(Sequence[Distribution]):
+    """What guesses were drawn from: worked out when asked for, since most of it never is once a guess does not stand.
+
+    Args:
+        drawn: Of each guess.
+    """
+
+    def __init__(self, drawn: Sequence[Drawn]) -> None:
+        self._drawn = drawn
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._drawn)
+
+    @overload
+    def __getitem__(self, at: int, /) -> Distribution: ...
+
+    @overload
+    def __getitem__(self, at: slice, /) -> DrawnShares: ...
+
+    def __getitem__(self, at: int | slice, /) -> Distribution | DrawnShares:
+        """One of them, or some."""
+        if isinstance(at, slice):
+            return DrawnShares(self._drawn[at])
+        drawn = self._drawn[at]
+        return distribution(drawn.row, drawn.draw)
+
+
 @dataclass(slots=True, eq=False)
 class DraftRow:
     """A sequence and what was guessed of it in this turn: a `SampledRow`.
@@ -47,7 +79,7 @@ class DraftRow:
         grammar: What it must look like; None: as it likes.
         mask: Which tokens may follow, uint32 ``[words]``; None: all.
         guesses: What was guessed.
-        shares: What that was drawn from; empty where nothing is drawn.
+        drawn: What that was drawn from; empty where nothing is drawn.
     """
 
     tokens: TokenBuffer
@@ -59,7 +91,7 @@ class DraftRow:
     grammar: MaskFork | None = None
     mask: npt.NDArray[np.uint32] | None = None
     guesses: list[int] = field(default_factory=list[int])
-    shares: list[Distribution] = field(default_factory=list[Distribution])
+    drawn: list[Drawn] = field(default_factory=list[Drawn])
 
     processors = ()
     sampler = None
@@ -84,7 +116,7 @@ class DraftRow:
         """What was guessed; None: nothing."""
         if not self.guesses:
             return None
-        return Draft(tuple(self.guesses), self.shares or None)
+        return Draft(tuple(self.guesses), DrawnShares(self.drawn) if self.drawn else None)
 
     def fill_mask(self) -> None:
         """Work out which tokens may follow.
@@ -96,9 +128,9 @@ class DraftRow:
             self.grammar.follow(self.history[self.num_known - self.num_answered :])
             self.grammar.fill(self.mask)
 
-    def guess(self, token: int, share: Distribution | None) -> None:
+    def guess(self, token: int, drawn: Drawn | None) -> None:
         """Append what was guessed, and what it was drawn from."""
         self.tokens.append(token)
         self.guesses.append(token)
-        if share is not None:
-            self.shares.append(share)
+        if drawn is not None:
+            self.drawn.append(drawn)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,6 @@ from onnxgen.engine.speculation.base import Wanted
 from onnxgen.engine.speculation.draft_rows import DraftRow, guessing_options
 from onnxgen.engine.tokens import TokenBuffer
 from onnxgen.errors import OnnxgenError
-from onnxgen.graph.cpu.draws import distribution
 
 
 @dataclass(slots=True)
@@ -97,15 +96,12 @@ class Guesser:
         own, asked = _as_wide(own, self._vocab_size), [rows[i] for i in fitting]
         drawn_rows = [at for at, row in enumerate(asked) if not row.options.greedy]
         tokens, drawn = self._sampler.choose_and_keep(own, asked, keep=drawn_rows)
+        sure = self._sure_of([(own[at], token) for at, token in enumerate(tokens) if at not in drawn])
         for at, (row, token) in enumerate(zip(asked, tokens, strict=True)):
-            if isinstance(token, OnnxgenError):
+            if at not in drawn and not next(sure):
                 continue
-            if at in drawn:
-                row.guess(token, distribution(drawn[at].row, drawn[at].draw))
-            elif self._is_sure(own[at], token):
-                row.guess(token, None)
-            else:
-                continue
+            assert isinstance(token, int)
+            row.guess(token, drawn.get(at))
             going_on[fitting[at]] = len(row.guesses) < row.limit and token not in self._eos_ids
         return going_on
 
@@ -117,12 +113,17 @@ class Guesser:
         """Nor any other."""
         self._known.clear()
 
-    def _is_sure(self, logits: npt.NDArray[np.float32], token: int) -> bool:
-        """Whether the guessing model itself, before all changes, gives a token enough probability."""
+    def _sure_of(
+        self, chosen: Sequence[tuple[npt.NDArray[np.float32], int | OnnxgenError]]
+    ) -> Iterator[bool]:
+        """Whether the guessing model itself, before all changes, gives tokens enough probability; False of what is none."""
+        asked = [(row, token) for row, token in chosen if isinstance(token, int)]
         if self._log_confidence == -math.inf:
-            return True
-        score = raw_logprobs([logits], [token], [0])[0]
-        return score is not None and score.logprob >= self._log_confidence
+            are_sure = iter([True] * len(asked))
+        else:
+            scores = raw_logprobs([row for row, _ in asked], [token for _, token in asked], [0] * len(asked))
+            are_sure = iter([s is not None and s.logprob >= self._log_confidence for s in scores])
+        return iter([isinstance(token, int) and next(are_sure) for _, token in chosen])
 
 
 def _may_be_masked(row: DraftRow) -> bool:

@@ -166,7 +166,8 @@ def distribution(row: np.ndarray, draw: Draw) -> tuple[np.ndarray, np.ndarray]:
     if end is not None:
         ids, weights = _until(end, row, ids, weights)
     shares = weights.astype(np.float64)
-    return ids, shares / shares.sum()
+    shares /= shares.sum()
+    return ids, shares
 
 
 def _reach_down_to(end: int, row: np.ndarray, temperature: float) -> tuple[float, float]:

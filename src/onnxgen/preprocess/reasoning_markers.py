@@ -31,6 +31,8 @@ _KNOWN = (
     _Known("<|START_THINKING|>", "<|END_THINKING|>"),
     _Known("<seed:think>", "</seed:think>"),
     _Known("[THINK]", "[/THINK]"),
+    _Known("<|inner_prefix|>", "<|inner_suffix|>"),
+    _Known("Here is my thought process:", "Here is my response:"),
     _Known("◁think▷", "◁/think▷"),
     _Known("<thought>", "</thought>"),
     _Known("<think>", "</think>"),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from onnxgen.engine.constraints.keywords import SCHEMA, SCHEMA_LISTS, SCHEMA_MAPS
+from onnxgen.engine.constraints.schema_parts import escaped
 
 _MAX_TRIES = 200
 
@@ -73,4 +74,4 @@ def _parts(node: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
     # What is not required may be impossible without harm: look there last.
     for key, name, child in sorted(named, key=is_optional):
-        yield f"{key}/{name.replace('~', '~0').replace('/', '~1')}", child
+        yield f"{key}/{escaped(name)}", child

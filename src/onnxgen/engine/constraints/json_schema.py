@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, NoReturn, cast
-from urllib.parse import unquote
 
 from onnxgen.engine.constraints.budget import Budget
 from onnxgen.engine.constraints.endless import find_endless
@@ -16,12 +15,12 @@ from onnxgen.engine.constraints.keywords import (
     LIMITS,
     MAX_COUNTED,
     NOTHING_SAID,
-    SCHEMA,
     SCHEMA_LISTS,
     SCHEMA_MAPS,
     TYPES,
 )
 from onnxgen.engine.constraints.patterns import rust_pattern
+from onnxgen.engine.constraints.schema_parts import children_of, escaped, find_target
 from onnxgen.errors import GrammarError
 
 WHITESPACE = r"[ \t]{1,2}|\r?\n[ \t]{0,32}"
@@ -105,7 +104,7 @@ class SchemaReader:
         self._read_numbers(pointer, node)
         self._read_texts(pointer, node)
         self._read_object(pointer, node)
-        for key, child in _children(node):
+        for key, child in children_of(node):
             self._add(f"{pointer}/{key}", child)
         for key in node:
             if key not in KNOWN:
@@ -245,20 +244,10 @@ class SchemaReader:
                 held = self.root.get(key) if isinstance(self.root, dict) else None
                 if isinstance(held, dict):
                     for name, child in cast("dict[str, Any]", held).items():
-                        self._add(f"/{key}/{_escaped(name)}", child)
+                        self._add(f"/{key}/{escaped(name)}", child)
 
     def _target(self, reference: str) -> tuple[str, Any] | None:
-        node = self.root
-        parts = unquote(reference[2:]).split("/") if len(reference) > 1 else []
-        for part in parts:
-            name = part.replace("~1", "/").replace("~0", "~")
-            if isinstance(node, dict) and name in node:
-                node = node[name]
-            elif isinstance(node, list) and name.isdecimal() and int(name) < len(node):
-                node = node[int(name)]
-            else:
-                return None
-        return "".join(f"/{part}" for part in parts), node
+        return find_target(self.root, reference)
 
     def _add(self, pointer: str, node: Any) -> None:
         # Booleans are one object wherever they stand.
@@ -302,20 +291,6 @@ class SchemaReader:
         raise GrammarError(f"JSON schema, at {self._path}{pointer or '/'}: {what}")
 
 
-def _children(node: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    for key in SCHEMA:
-        if key in node and not isinstance(node[key], list):
-            yield key, node[key]
-    for key in (*SCHEMA_LISTS, "items"):
-        if isinstance(node.get(key), list):
-            for place, child in enumerate(node[key]):
-                yield f"{key}/{place}", child
-    for key in SCHEMA_MAPS:
-        if isinstance(node.get(key), dict):
-            for name, child in node[key].items():
-                yield f"{key}/{_escaped(name)}", child
-
-
 def _large_numbers(value: Any) -> Iterator[float]:
     if isinstance(value, dict):
         value = list(value.values())
@@ -324,10 +299,6 @@ def _large_numbers(value: Any) -> Iterator[float]:
             yield from _large_numbers(part)
     elif isinstance(value, int | float) and abs(value) > _EXACT:
         yield value
-
-
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _dash(dialect: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ _SLICES = (
 )
 """Groups of tokens that are allowed as a whole where all of a string's characters are, up to so many of them."""
 
-_NEVER_TEXT = frozenset((0xC0, 0xC1, *range(0xF5, 0x100)))
+_NEVER_TEXT = re.compile(rb"[\xC0\xC1\xF5-\xFF]")
 """Bytes that no UTF-8 text holds. llguidance marks names with one of them."""
 
 
@@ -91,7 +92,10 @@ class Vocabulary:
         wanted = text.encode()
         # SentencePiece writes a blank before a text: put something before it that can be cut off again.
         for before in _SENTINELS:
-            tokens = self._tokenizer.encode(before + text, parse_special=False)
+            tokens = self._tokenizer.encode(before + text)
+            if not self._names.isdisjoint(tokens):
+                # The object that reads special tokens as text is made when first needed, which takes seconds.
+                tokens = self._tokenizer.encode(before + text, parse_special=False)
             size = 0
             for place in range(len(tokens), -1, -1):
                 if size == len(wanted) and self._spell(tokens[place:]) == wanted:
@@ -134,7 +138,7 @@ def _names(tokenizer: Tokenizer) -> set[int]:
 def _table(tokenizer: Tokenizer, vocab_size: int, names: set[int]) -> list[bytes]:
     known = tokenizer.token_bytes_table()[:vocab_size]
     table = [
-        spelled if token in names or not _NEVER_TEXT.intersection(spelled) else b""
+        spelled if token in names or _NEVER_TEXT.search(spelled) is None else b""
         for token, spelled in enumerate(known)
     ]
     return table + [b""] * (vocab_size - len(table))

@@ -1,7 +1,11 @@
 """Grammars made to cost much: refused, or followed within bounds; never the end of the process."""
 
+import json
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from grammar_vocabularies import allowed, byte_level, compiler_for
 from onnxgen.engine.constraints.grammar import Grammar
@@ -96,3 +100,57 @@ def test_a_limit_that_is_hit_on_the_way_is_an_error_of_the_state(tmp_path):
         for place in range(len(digits)):
             state.follow(digits[:place])
             allowed(state, compiler)
+
+
+WORDS = st.sampled_from(
+    ("type", "properties", "items", "$ref", "$defs", "allOf", "anyOf", "oneOf", "enum", "const", "required", "pattern",
+     "format", "minLength", "maxItems", "minimum", "multipleOf", "patternProperties", "additionalProperties",
+     "prefixItems", "$schema", "$id", "$anchor", "not", "x-guidance", "whitespace_pattern", "minContains", "if")
+)  # fmt: skip
+SCRAPS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5)
+    | WORDS
+    | st.sampled_from(
+        (
+            "string",
+            "object",
+            "array",
+            "integer",
+            "date",
+            "#",
+            "#/$defs/type",
+            "#/allOf/0",
+            "#/allOf/٣",
+            "^a",
+            "(",
+        )
+    )
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.recursive(
+        SCRAPS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4)
+    )
+)
+def test_whatever_is_sent_as_a_schema_is_compiled_or_refused(compiler, scraps):
+    for make in (lambda: Grammar.json_schema(scraps), lambda: Grammar.json_schema(json.dumps(scraps))):
+        try:
+            compiler.compile(make()).new_state()
+        except GrammarError as error:
+            assert str(error)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=30) | st.text('start:ab\\n"/|()[]{}<>%@json*+?.~&;#0123 ', max_size=40))
+def test_whatever_is_sent_as_a_text_is_compiled_or_refused(compiler, text):
+    for make in (Grammar.regex, Grammar.lark, Grammar.llguidance, lambda text: Grammar.choice([text, text])):
+        try:
+            compiler.compile(make(text)).new_state()
+        except GrammarError as error:
+            assert str(error)

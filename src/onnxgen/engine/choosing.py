@@ -134,6 +134,12 @@ class Chooser:
             [(s, draft) for s, draft in reached if s.grammar is not None and s.request.max_new_tokens != 0]
         )
 
+    def look_ahead(self, choices: Choices) -> None:
+        """Begin to work out what may follow the tokens that a step brought, now that they are appended."""
+        self._masks.foresee(
+            [s for s, _, _ in choices.chosen if s.grammar is not None and s.state is not SampleState.FINISHED]
+        )
+
     def choose(self, executed: Executed, drafts: Mapping[int, Draft]) -> Choices:
         """A token, or several, or what prevented one, for every sample whose sequence reached its end.
 

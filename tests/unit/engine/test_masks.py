@@ -53,7 +53,7 @@ def test_each_sample_gets_its_masks_also_along_drafts(worker):
         assert [allowed(mask) for mask in worker.masks(second)] == [[4, 69], [5, 7], [EOS]]
         assert [allowed(mask) for mask in worker.masks(first)] == [[5, 7]]
     worker.begin([])
-    with pytest.raises(KeyError):
+    with pytest.raises(GrammarError, match="not worked out"):
         worker.masks(first)
 
 
@@ -115,3 +115,44 @@ def test_a_worker_that_is_dropped_ends_its_thread():
     gc.collect()
     thread.join(10)
     assert not thread.is_alive()
+
+
+def test_foreseen_masks_are_those_of_the_next_step(worker):
+    grammar = lists((4, 5, 6), (4, 7), (69,))
+    samples = [sample_of(grammar, answer) for answer in ((4,), (), (4, 5), (), (4,))]
+    late, moved = sample_of(grammar, (4,)), samples[3]
+    for sample in samples:
+        sample.grammar.follow(sample.answer)
+    worker.foresee(samples)
+    worker.finish()
+    moved.tokens.append(4)  # after an interrupt, say
+    worker.begin([*[(s, ()) for s in samples[1:4]], (samples[0], (5,)), (late, ())])
+    assert [allowed(worker.masks(s)[0]) for s in (*samples[:4], late)] == [
+        [5, 7],
+        [4, 69],
+        [6],
+        [5, 7],
+        [5, 7],
+    ]
+    assert [allowed(mask) for mask in worker.masks(samples[0])] == [[5, 7], [6]]
+    worker.begin([(samples[1], ())])
+    assert allowed(worker.masks(samples[1])[0]) == [4, 69]
+
+
+@pytest.mark.parametrize("how", ["told", "raised"])
+def test_what_breaks_when_it_is_foreseen_is_told_to_who_asks_for_it_alone(worker, how, monkeypatch):
+    broken, others = sample_of(lists((0, 8))), [sample_of(lists((1, 8), (1, 9))) for _ in range(4)]
+    broken.tokens.append(0)
+    broken.grammar.follow([0])
+    if how == "raised":
+
+        def fail(states, masks, *, ready):
+            raise RuntimeError("out of cheese")
+
+        monkeypatch.setattr(ListState, "fill_all", staticmethod(fail))
+    everybody = [*others[:2], broken, *others[2:]]
+    worker.foresee(everybody)
+    worker.begin([(s, ()) for s in everybody])
+    with pytest.raises(GrammarError, match="told to"):
+        worker.masks(broken)
+    assert [allowed(worker.masks(s)[0]) for s in others] == [[1]] * 4

@@ -93,6 +93,11 @@ class Speculator:
         self._verify_steps = self._switched_off = self._switched_on = 0
         self._draft_s = 0.0
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether anybody has asked for drafts so far."""
+        return self._is_wanted
+
     def check(self, speculation: Speculation | None) -> None:
         """Refuse what there is nothing for.
 

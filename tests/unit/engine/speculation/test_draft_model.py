@@ -1,10 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
 
+from list_grammars import ListCompiler, lists
 from onnxgen.backends.fake import FakeBackend
 from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.engine.sampling.rows import RowSampler
@@ -208,6 +209,25 @@ def test_drafts_follow_penalties_and_bans_along_their_own_tokens():
     wanted = _plain(model, options, [1, 2, 3], 8)[3:]
     assert list(draft.tokens) == wanted
     assert wanted[2] == 7
+    proposer.close()
+
+
+def test_drafts_are_what_a_grammar_lets_follow_and_leave_its_state_alone():
+    model = FakeBackend(VOCAB, block_size=4)
+    proposer = _proposer(model, eos_ids=[31])
+    target = Target(model, _sampled(3), [1, 2])
+    answers = [[5, 6, 7], [5, 6, 8, 9], [5, 10]]
+    state = ListCompiler(VOCAB, [31]).compile(lists(*answers)).new_state()
+    for _ in range(2):
+        wanted = replace(target.wanted(0, 8), mask_source=state)
+        draft = proposer.propose([wanted])[0]
+        assert draft.tokens[-1] == 31
+        assert [*target.tokens[2:], *draft.tokens[:-1]] in answers
+        assert state.num_tokens == 0
+        target.tokens.append(5)
+    target.tokens.append(11)  # what the grammar does not let follow
+    wanted = replace(target.wanted(0, 8), mask_source=state)
+    assert proposer.propose([wanted])[0] is None
     proposer.close()
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from chi_square import chi_square_deviation
+from list_grammars import ListCompiler, lists
 from onnxgen.backends.fake import FakeBackend
 from onnxgen.backends.native.backend import NativeBackend
 from onnxgen.engine.config import EngineConfig
@@ -37,7 +38,7 @@ class Similar(FakeBackend):
         return own + self.difference * super()._logits_after(np.append(sequence, 0))
 
 
-def _run(backend, requests, *, draft=None, eos_ids=(), config=None, options=None, check=True):
+def _run(backend, requests, *, draft=None, eos_ids=(), config=None, options=None, grammars=None, check=True):
     proposers = {}
     if draft is not None:
         options = options or DraftModelOptions(cache_tokens=4096, min_confidence=0.0)
@@ -47,7 +48,7 @@ def _run(backend, requests, *, draft=None, eos_ids=(), config=None, options=None
     config = config or EngineConfig(
         cache_tokens=4096, speculation=DRAFTS if draft is not None else Speculation("off")
     )
-    core = EngineCore(backend, config, eos_ids=eos_ids, proposers=proposers)
+    core = EngineCore(backend, config, eos_ids=eos_ids, proposers=proposers, grammars=grammars)
     numbers = [core.submit(request) for request in requests]
     found = {number: {} for number in numbers}
     while core.has_work:
@@ -160,6 +161,34 @@ def test_requests_with_and_without_drafts_share_steps():
     assert stats.verified_tokens > 0
     assert found[:5] == plain[:5]  # of these the very tokens; the last one is drawn with other numbers
     assert len(found[5][0]) == 12
+
+
+def test_drafts_follow_grammars():
+    rng = np.random.default_rng()
+    print("state", rng.bit_generator.state)
+    eos, grammars = 15, ListCompiler(16, [15])
+    allowed = [[rng.integers(1, 6, size=int(n)).tolist() for n in rng.integers(6, 14, 40)] for _ in range(8)]
+    requests = [
+        EngineRequest(
+            rng.integers(15, size=5).tolist(),
+            sampling=SamplingOptions(temperature=temperature, seed=4),
+            max_new_tokens=20,
+            grammar=lists(*answers, fast_forward=fast),
+        )
+        for answers, (temperature, fast) in zip(
+            allowed, itertools.product([0.0, 1.0], [True, False, True, False]), strict=True
+        )
+    ]
+    model = FakeBackend(16, block_size=4)
+    plain, _ = _run(model, requests, eos_ids=[eos], grammars=grammars)
+    for draft in (model, Similar(16, block_size=4)):
+        found, stats = _run(model, requests, eos_ids=[eos], grammars=grammars, draft=draft)
+        assert found[:4] == plain[:4]
+        for (answer,), own in zip(found, allowed, strict=True):
+            assert [t for t in answer if t != eos] in own
+        assert 0 < stats.accepted_tokens <= stats.verified_tokens
+        if draft is model:  # an end behind a complete answer is guessed, and not looked at
+            assert stats.accepted_tokens >= stats.verified_tokens - len(requests)
 
 
 def test_a_draft_model_that_fails_costs_nobody_anything(caplog):

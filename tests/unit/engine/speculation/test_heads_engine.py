@@ -14,6 +14,7 @@ from onnx import helper
 
 from onnxgen.backends import load_backend
 from onnxgen.backends.fake import FakeBackend
+from onnxgen.engine.client.recipe import ModelRecipe
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.core import EngineCore
 from onnxgen.engine.request import EngineRequest
@@ -57,12 +58,16 @@ def answers(events):
     return found
 
 
-def run(backend, requests, proposers=None, **config):
+def run(backend, requests, proposers=None, *, late=99_999, **config):
     config.setdefault("cache_tokens", 40 * 16)
     core = EngineCore(backend, EngineConfig(**config), eos_ids=[], proposers=proposers)
-    for request in requests:
+    events = []
+    for number, request in enumerate(requests):
         core.submit(request)
-    events, stats = drive(core), core.stats()
+        if number >= late:
+            events += core.step()
+    events += drive(core)
+    stats = core.stats()
     core.close()
     return answers(events), stats
 
@@ -112,6 +117,39 @@ def test_greedy_answers_are_those_without_a_head(scripted, rng):
     guessed, _ = run(scripted, requests, {"heads": head}, speculation=EVERY)
     assert guessed == plain
     assert any(draft is not None for _, _, draft in head.turns)
+
+
+def test_answers_stay_when_sequences_fork_share_prefixes_and_have_little_room(scripted, rng):
+    common = tuple(rng.integers(VOCAB, size=6).tolist())
+    requests = [
+        replace(each, prompt=(*common, *each.prompt), n=1 + i % 3, max_new_tokens=12)
+        for i, each in enumerate(requests_for(rng, 6))
+    ]
+    # there is room for about three
+    tight = {"cache_tokens": 84 if scripted.capabilities.paged else 192, "late": 0}
+    adaptive = replace(EVERY, adaptive=True)
+    requests[2:4] = [replace(each, speculation=Speculation("off")) for each in requests[2:4]]
+    requests[4:] = [replace(each, speculation=adaptive) for each in requests[4:]]
+    plain, _ = run(scripted, [replace(each, speculation=None) for each in requests], **tight)
+    inner = HeadProposer(
+        head_backend(block_size=4), head_spec(), vocab_size=VOCAB,
+        options=HeadOptions(cache_tokens=48, min_confidence=0.0),
+    )  # fmt: skip
+    head = Recorded(inner)
+    guessed, stats = run(scripted, requests, {"heads": head}, speculation=EVERY, **tight)
+    inner.check_integrity()
+    assert guessed == plain
+    assert stats.speculation.by_method["heads"].verified_tokens > 0
+
+
+@pytest.mark.parametrize("fails", ["once", "always"])
+def test_a_head_that_fails_costs_no_request_anything(scripted, rng, fails):
+    requests = requests_for(rng, 4)
+    plain, _ = run(scripted, requests)
+    steps = [3] if fails == "once" else range(10_000)
+    head = HeadProposer(head_backend(fail_steps=steps), head_spec(), vocab_size=VOCAB, options=ANY)
+    guessed, _ = run(scripted, requests, {"heads": head}, speculation=EVERY)
+    assert guessed == plain
 
 
 @pytest.mark.parametrize("chunk", [3, 64])
@@ -305,6 +343,26 @@ def test_a_head_of_inner_layers_with_a_vocabulary_of_its_own(name, rng, tmp_path
         best = np.sort(logits[-1])[-2:]
         assert draft.tokens[0] == ids[int(logits[-1].argmax())] or best[1] - best[0] < 0.05
     backend.close()
+
+
+def test_a_recipe_loads_model_and_head(rng, tmp_path):
+    target, head = of_last_token(SEED)
+    folder, _ = write_folder(tmp_path / "m", target, head, section="eagle")
+    runtime, config = (
+        RuntimeConfig(threads=2, cache_dir=tmp_path),
+        EngineConfig(cache_tokens=640, speculation=EVERY),
+    )
+    found = []
+    for proposers in ((), (HeadRecipe(runtime, ANY),)):
+        engine = config if proposers else replace(config, speculation=Speculation("off"))
+        with ModelRecipe(folder, runtime, engine, proposers=proposers)() as core:
+            for request in tiny_requests(np.random.default_rng(SEED), 2):
+                core.submit(request)
+            found.append(answers(drive(core)))
+            accepted = core.stats().speculation.by_method.get("heads")
+    assert found[0] == found[1]
+    assert accepted is not None
+    assert accepted.accepted_tokens > 0
 
 
 def test_a_model_without_a_head_says_so(tmp_path):

@@ -154,7 +154,7 @@ class SchemaReader:
     def _read_types(self, pointer: str, node: dict[str, Any]) -> None:
         types = node.get("type", [])
         for name in [types] if isinstance(types, str) else types if isinstance(types, list) else [None]:
-            if name not in TYPES:
+            if not isinstance(name, str) or name not in TYPES:
                 self._refuse(f"{pointer}/type", f"{_short(types)} is no type, nor a list of types")
         for key, values in (("const", [node.get("const")]), ("enum", node.get("enum", []))):
             if not isinstance(values, list):

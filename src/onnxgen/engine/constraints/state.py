@@ -200,7 +200,7 @@ class GrammarState:
     def _consume(self, token: int) -> None:
         if self._ends(token):
             self._num_ends += 1
-        elif self._num_ends or self._matcher.try_consume_tokens([token]) != 1:
+        elif self._num_ends or not self._is_row(token) or self._matcher.try_consume_tokens([token]) != 1:
             self._check()
             raise GrammarError(f"token {token} may not come at place {self._num_tokens} of the answer")
         if self._num_tokens == len(self._tokens):
@@ -211,11 +211,15 @@ class GrammarState:
     def _may_follow(self, token: int) -> bool:
         if self._ends(token):
             return True
-        if self._num_ends or not 0 <= token < self._vocabulary.vocab_size:
+        if self._num_ends or not self._is_row(token):
             return False
         allowed = self._matcher.validate_tokens([token]) == 1
         self._check()
         return allowed
+
+    def _is_row(self, token: int) -> bool:
+        # A matcher that is shown another id is broken for good.
+        return 0 <= token < self._vocabulary.vocab_size
 
     def _ends(self, token: int) -> bool:
         if token not in self._vocabulary.eos_ids:

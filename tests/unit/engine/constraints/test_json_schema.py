@@ -155,6 +155,7 @@ REFUSED = {
     "endless loop": ({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}, "without end"),
     "endless list": ({"type": "array", "minItems": 1, "items": {"$ref": "#"}}, "without end"),
     "type": ({"properties": {"a": {"type": "text"}}}, "/properties/a/type: 'text' is no type"),
+    "type of types": ({"type": [["string"]]}, "/type: .* is no type"),
     "required": ({"required": "a"}, "/required: required is a list of names"),
     "schema": ({"properties": {"a": 5}}, "/properties/a: a schema is an object or a boolean, not 5"),
     "shape": ({"properties": [1]}, "/properties: properties is an object of schemas"),

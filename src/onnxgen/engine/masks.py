@@ -1,4 +1,13 @@
-"""`MaskWorker`: works out which tokens may follow in sequences with a grammar, beside the forward pass."""
+"""`MaskWorker`: works out which tokens may follow in sequences with a grammar, beside all else.
+
+::
+
+    engine      ... settle | plan    | forward pass   | choose ...
+    worker               foreseen    others             the masks are there
+
+What is not foreseen (prompts, drafts, sequences that come back) is worked out beside the forward pass, and takes from it
+where that has all cores.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +28,8 @@ from onnxgen.errors import GrammarError, OnnxgenError
 
 Masks = npt.NDArray[np.uint32]
 
-_WORTH_FORESEEING = 4
-"""Fewer are done sooner than another thread has begun."""
+_WORTH_A_THREAD = 4
+"""Fewer rows are done sooner than another thread has begun."""
 
 _HAND_OVER_S = 0.001
 """The longest time for another thread to begin; it usually takes some 50 µs."""
@@ -64,7 +73,7 @@ class MaskWorker:
         """
         self.finish()
         self._found, self._early = {}, {}
-        if len(samples) < _WORTH_FORESEEING:
+        if len(samples) < _WORTH_A_THREAD:
             return
         if len(self._early_memory) < len(samples):
             self._early_memory = np.zeros((len(samples) + len(samples) // 2, self._words), np.uint32)
@@ -90,7 +99,12 @@ class MaskWorker:
         rows = sum(len(draft) + 1 for _, draft in wanted)
         if len(self._memory) < rows:
             self._memory = np.zeros((rows + rows // 2, self._words), np.uint32)
-        self._do(partial(self._compute, [(s, s.answer, draft) for s, draft in wanted], self._memory))
+        answers = [(s, s.answer, draft) for s, draft in wanted]
+        if rows < _WORTH_A_THREAD:
+            self.finish()
+            self._compute(answers, self._memory)
+        else:
+            self._do(partial(self._compute, answers, self._memory))
 
     def masks(self, sample: Sample) -> Masks:
         """What may follow in a sequence that `begin` was told of, before each draft token and after the last.

@@ -97,19 +97,20 @@ def test_the_next_step_waits_for_one_that_nobody_asked_about(worker, monkeypatch
         fill(self, mask)
 
     monkeypatch.setattr(ListState, "fill", slow)
-    sample = sample_of(lists((4, 5), (4, 6)))
-    worker.begin([(sample, ())])
+    samples = [sample_of(lists((4, 5), (4, 6))) for _ in range(5)]
+    worker.begin([(sample, ()) for sample in samples])
     threading.Timer(0.05, gate.set).start()
-    sample.tokens.append(4)  # as after a step that was interrupted, and done again
-    worker.begin([(sample, ())])
-    assert allowed(worker.masks(sample)[0]) == [5, 6]
+    for sample in samples:  # as after a step that was interrupted, and done again
+        sample.tokens.append(4)
+    worker.begin([(sample, ()) for sample in samples])
+    assert [allowed(worker.masks(sample)[0]) for sample in samples] == [[5, 6]] * 5
 
 
 def test_a_worker_that_is_dropped_ends_its_thread():
     worker = MaskWorker(vocab_size=VOCAB, eos_ids=[EOS])
-    sample = sample_of(lists((4, 5)))
-    worker.begin([(sample, ())])
-    worker.masks(sample)
+    samples = [sample_of(lists((4, 5))) for _ in range(4)]
+    worker.begin([(sample, ()) for sample in samples])
+    worker.masks(samples[0])
     [thread] = [t for t in threading.enumerate() if t.name == "onnxgen-masks"]
     del worker
     gc.collect()

@@ -65,7 +65,9 @@ class ToolCallParser:
         format = bound.marked
         self._begins = bool(format.bare or format.starts_named)  # a call may be open from the beginning
         first = "".join(sorted(bound.openings.first_characters))
-        self._may_matter = re.compile(rf"[{re.escape(first)}]|\s\Z" if first else r"\s\Z")
+        self._characters = bound.characters
+        self._matters = re.compile(rf"[{re.escape(first)}]|\s\Z" if first else r"\s\Z").search
+        self._is_plain = False  # the next text is content as it is, unless something in it matters
         self._reread_until = 0
         self._body_begins = 0
         self._content: list[str] = []
@@ -86,22 +88,18 @@ class ToolCallParser:
             text: What a token added to the text.
             token_id: The token.
         """
-        if token_id is not None and token_id in self._bound.characters:
+        if self._is_plain and token_id not in self._characters and not self._matters(text):
+            return Parsed(text)
+        if token_id is not None and token_id in self._characters:
             before, marker, after = text.rpartition(self._bound.token_texts[token_id])
             if marker:
-                text = before + self._bound.characters[token_id] + after
-        elif self._is_plain() and not self._may_matter.search(text):
-            self._has_said = self._has_said or text != ""
-            return Parsed(text)
-        self._cursor.feed(text)
-        self._run()
-        return self._given()
-
-    def _is_plain(self) -> bool:
-        """Whether the next text is content as it is, unless something in it matters."""
+                text = before + self._characters[token_id] + after
         cursor = self._cursor
-        nothing_held = cursor.pos == len(cursor.text) and not self._in_front
-        return self._reading is None and nothing_held and not self._begins and not self._after_call
+        cursor.feed(text)
+        self._run()
+        nothing_held = cursor.pos == len(cursor.text) and not self._in_front and not self._after_call
+        self._is_plain = self._reading is None and nothing_held and self._has_said
+        return self._given()
 
     def flush(self, *, complete: bool) -> Parsed:
         """The rest, at the end of the answer.

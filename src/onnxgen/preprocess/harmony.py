@@ -228,5 +228,8 @@ class _Joined:
         self._ended = True
 
     def given(self) -> str:
-        text, self._new = "".join(self._new), []
+        if not self._new:
+            return ""
+        text = "".join(self._new)
+        self._new.clear()
         return text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -68,46 +68,39 @@ class ControlLexer:
     def __init__(self, markers: HarmonyMarkers) -> None:
         self._control_by_id = markers.control_by_id
         by_text = [c.value for c in Control if c not in markers.control_by_id.values()]
-        self._texts = tuple(by_text)
+        self._beginnings = frozenset(t[:n] for t in by_text for n in range(1, len(t)))
         self._pattern = re.compile("|".join(map(re.escape, by_text))) if by_text else None
         self._held = ""  # may become a control token
 
-    def push(self, text: str, token_id: int | None = None) -> Iterator[Control | str]:
+    def push(self, text: str, token_id: int | None = None) -> Sequence[Control | str]:
         """Take the next piece of text and the token it comes from; gives what is certain, in order."""
         control = None if token_id is None else self._control_by_id.get(token_id)
         if control is None:
-            yield from self._cut(text)
-            return
+            return self._cut(text)
         before, _, after = text.rpartition(control.value)
-        yield from self._cut(before)
-        yield from self.flush()
-        yield control
-        yield from self._cut(after)
+        return [*self._cut(before), *self.flush(), control, *self._cut(after)]
 
-    def flush(self) -> Iterator[str]:
+    def flush(self) -> Sequence[str]:
         """What was held back, which is text now."""
         held, self._held = self._held, ""
-        if held:
-            yield held
+        return (held,) if held else ()
 
-    def _cut(self, text: str) -> Iterator[Control | str]:
-        if self._pattern is None:
-            if text:
-                yield text
-            return
+    def _cut(self, text: str) -> Sequence[Control | str]:
+        if self._pattern is None or not (self._held or "<" in text):
+            return (text,) if text else ()
         whole, self._held = self._held + text, ""
+        pieces: list[Control | str] = []
         at = 0
         for match in self._pattern.finditer(whole):
-            if match.start() > at:
-                yield whole[at : match.start()]
-            yield Control(match[0])
+            pieces += (whole[at : match.start()], Control(match[0]))
             at = match.end()
-        rest = whole[at:]
-        begin = rest.rfind("<", max(0, len(rest) - _LONGEST))
-        if begin >= 0 and any(marker.startswith(rest[begin:]) for marker in self._texts):
-            rest, self._held = rest[:begin], rest[begin:]
-        if rest:
-            yield rest
+        begin = whole.rfind("<", max(at, len(whole) - _LONGEST))
+        if begin >= 0 and whole[begin:] in self._beginnings:
+            self._held = whole[begin:]
+            pieces.append(whole[at:begin])
+        else:
+            pieces.append(whole[at:])
+        return [piece for piece in pieces if piece]
 
 
 _LONGEST = max(len(control.value) for control in Control)

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from list_grammars import ListCompiler, lists
 from onnxgen.backends.fake import FakeBackend
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.core import EngineCore
@@ -174,3 +175,33 @@ def test_closing_says_why_nothing_comes_any_more():
     engine.close()
     with pytest.raises(StateError, match="the model was closed"):
         engine.take([left])
+
+
+def test_other_threads_go_on_while_a_grammar_is_compiled():
+    class Slow(ListCompiler):
+        asked, ready = threading.Event(), threading.Event()
+
+        def compile(self, grammar):
+            self.asked.set()
+            assert self.ready.wait(30)
+            return super().compile(grammar)
+
+    backend = FakeBackend(block_size=4, max_context=64)
+    grammars = Slow(backend.vocab_size, (3,))
+    engine = SharedEngine(
+        lambda: EngineCore(backend, EngineConfig(cache_tokens=512), eos_ids=[3], grammars=grammars)
+    )
+    found = []
+
+    def ask():
+        number = engine.submit(EngineRequest([5, 1, 2], grammar=lists((7, 8), (7, 9))))
+        found.append(tokens(engine, number))
+
+    waiting = threading.Thread(target=ask)
+    waiting.start()
+    assert grammars.asked.wait(30)
+    assert len(tokens(engine, engine.submit(request(1)))) == 10
+    assert not found
+    grammars.ready.set()
+    waiting.join(30)
+    assert found in ([[7, 8]], [[7, 9]])

@@ -10,9 +10,18 @@ from onnxgen.builder import BuildOptions, build
 from onnxgen.builder.adapters import read_adapter
 from onnxgen.engine.client import ModelRecipe, in_process, in_subprocess
 from onnxgen.engine.config import EngineConfig
+from onnxgen.engine.constraints.grammar import Grammar
 from onnxgen.engine.request import EngineRequest
-from onnxgen.errors import BackendError, ContextLengthError, ModelNotFoundError, OptionError, StateError
+from onnxgen.errors import (
+    BackendError,
+    ContextLengthError,
+    GrammarError,
+    ModelNotFoundError,
+    OptionError,
+    StateError,
+)
 from onnxgen.foundations.runtime_config import RuntimeConfig
+from onnxgen.preprocess.tokenizer import Tokenizer
 from onnxgen.preprocess.vocabulary import UnusedIds
 from peft_by_hand import random_pairs, write_peft
 from token_scores import check_prompt_scores, check_score, log_softmax
@@ -149,3 +158,18 @@ def test_adapters_are_loaded_where_the_engine_is(make, folder, prompt, expected,
         client.unload_adapter("a")
         with pytest.raises(OptionError, match="no adapter 'a'; loaded: none"):
             client.unload_adapter("a")
+
+
+@pytest.mark.parametrize("make", [in_process, in_subprocess])
+def test_grammars_are_compiled_where_the_engine_is(make, folder, prompt):
+    tokenizer = Tokenizer.from_folder(folder)
+    with make(recipe(folder)) as client:
+        client.start()
+        heard = Heard()
+        with pytest.raises(GrammarError):
+            client.submit(EngineRequest(prompt, grammar=Grammar.regex("(not closed")), heard)
+        request = EngineRequest(prompt, grammar=Grammar.choice(["the thing", "the other thing"]))
+        numbers = [client.submit(request, heard) for _ in range(2)]
+        for number in numbers:
+            assert heard.end(number).finish_reason == "eos"
+            assert tokenizer.decode(heard.tokens(number)) in ("the thing", "the other thing")

@@ -19,9 +19,8 @@ from onnxgen.preprocess.tool_calls.parser import ToolCallParser
 from onnxgen.preprocess.tool_calls.tools import read_tools
 
 TOOLS = read_tools([{"name": "f", "parameters": {"properties": {"x": {"type": "string"}}}}])
-WORDS = [
-    f" {word}" for word in "The quick brown fox , jumps over the lazy dog . And then \n it went".split(" ")
-]
+TEXT = "The quick brown fox , jumps over the lazy dog . And then \n it went"
+WORDS = [f" {word}" for word in TEXT.split(" ")]
 
 
 def hostile(bound: BoundFormat, chars: int) -> Iterator[tuple[str, str]]:

@@ -300,6 +300,7 @@ class Speculator:
                     min_match=following.options.min_match,
                     hidden=following.take_hidden() if proposer.needs_hidden_states else None,
                     mask_source=following.sample.grammar,
+                    extra=job.extra,
                 )
                 for job, following, most in group
             ]

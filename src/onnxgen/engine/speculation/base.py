@@ -11,7 +11,7 @@ A draft is then computed in the same step, behind that token, and accepted as fa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -100,6 +100,7 @@ class Wanted:
         hidden: Last hidden states of those tokens that were accepted since the call before, float32 ``[n, hidden]``, of
             the n tokens before the pending one; only for proposers that need them. None: they are not known.
         mask_source: Which tokens may follow; None: all.
+        extra: What is computed of the sequence is shared only with sequences of the same: its salt, for one.
     """
 
     key: int
@@ -109,6 +110,7 @@ class Wanted:
     min_match: int = 1
     hidden: npt.NDArray[np.float32] | None = None
     mask_source: MaskSource | None = None
+    extra: Hashable = None
 
 
 class Proposer(Protocol):

@@ -13,6 +13,7 @@ from onnxgen.backends.base import Backend, BlockCopy, KVCache, SequenceInput, St
 from onnxgen.engine.pool_shape import shape_of
 from onnxgen.engine.tokens import TokenBuffer
 from onnxgen.errors import StateError
+from onnxgen.kvcache.base import Extra
 from onnxgen.kvcache.manager import CacheManager
 from onnxgen.kvcache.reservation import Reservation
 from onnxgen.kvcache.sequence import Checkpoint
@@ -120,7 +121,7 @@ class DraftCache:
                 self._sequences[key] = sequence
 
     def follow(
-        self, key: int, history: Int64Array, *, room: int, keep: int | None = None
+        self, key: int, history: Int64Array, *, room: int, keep: int | None = None, extra: Extra = None
     ) -> TokenBuffer | None:
         """Keep a sequence, as it is now.
 
@@ -129,6 +130,7 @@ class DraftCache:
             history: Its tokens, at least one, int64 ``[tokens]``.
             room: How many more are to be computed of it in this turn.
             keep: Of what is computed, only so many tokens are as they should be; None: all that have not changed.
+            extra: Beginnings are shared only with sequences of the same.
 
         Returns:
             Its tokens, to which guesses may be appended. None: there is no room for it, and it is not kept.
@@ -137,7 +139,7 @@ class DraftCache:
         if sequence is None:
             sequence = self._sequences[key] = _Sequence(turn=self._turn)
             sequence.tokens.extend(history)
-            self._blocks.open(key, sequence.tokens)
+            self._blocks.open(key, sequence.tokens, extra=extra)
         else:
             self._go_back(key, sequence, history, keep=len(history) if keep is None else keep)
         if self._make_room(key, len(history) + room - self._blocks.length(key)):

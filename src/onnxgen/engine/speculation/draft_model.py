@@ -118,7 +118,7 @@ class DraftModelProposer:
         limit = min(wanted.num_tokens, self._limit - len(history) + 1)
         if limit < 1 or int(history.max()) >= self._own_vocab_size:
             return None
-        tokens = self._cache.follow(wanted.key, history, room=limit - 1)
+        tokens = self._cache.follow(wanted.key, history, room=limit - 1, extra=wanted.extra)
         return None if tokens is None else self._guesser.begin(wanted, tokens, limit=limit)
 
     def _first_counts(self, rows: dict[int, DraftRow]) -> dict[int, int]:

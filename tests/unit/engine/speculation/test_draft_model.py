@@ -278,6 +278,19 @@ def test_long_prompts_are_caught_up_with_over_several_turns_while_others_guess()
     proposer.close()
 
 
+def test_beginnings_are_shared_by_sequences_of_one_salt_only():
+    model = FakeBackend(VOCAB, block_size=4)
+    proposer = _proposer(model)
+    computed = []
+    for key, salt in enumerate(["a", "a", "b", None, "b"]):
+        before = model.num_tokens
+        wanted = replace(Target(model, _greedy(), [7] * 21).wanted(key, 1), extra=salt)
+        assert proposer.propose([wanted])[0] is not None
+        computed.append(model.num_tokens - before)
+    assert computed == [21, 1, 21, 21, 1]
+    proposer.close()
+
+
 @pytest.mark.parametrize("kind", ["paged", "slots"])
 def test_sequences_without_room_go_without_drafts_until_others_end(kind):
     model = FakeBackend(VOCAB, **KINDS[kind], max_context=8)

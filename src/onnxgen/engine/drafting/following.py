@@ -20,6 +20,9 @@ _FIRST_REST, _LONGEST_REST = 16, 512
 _IDLE_STEPS = 8
 """Drafts in a row that were not worth computing after which a sequence counts as switched off."""
 
+_QUIET_ASKS, _QUIET_TOKENS = 8, 4
+"""After so many times that there was no draft in a row, one is asked for every few tokens only: asking takes time as well."""
+
 _MOST_HIDDEN = 4096
 """Rows of hidden states that are kept until somebody asks for them."""
 
@@ -45,6 +48,7 @@ class Following:
         "_rest",
         "_resting",
         "_shadow",
+        "_silences",
         "is_off",
         "options",
         "proposer",
@@ -60,7 +64,7 @@ class Following:
         self.proposer = proposer
         self.rates = AcceptanceRates(memory=_MEMORY, others=others)
         self.is_off = False
-        self._idle = 0
+        self._idle = self._silences = 0
         self._rest, self._resting = _FIRST_REST, 0
         self._shadow: tuple[int, Draft] | None = None
         self._hidden: list[npt.NDArray[np.float32]] = []
@@ -71,6 +75,15 @@ class Following:
         self._idle = 0 if length else self._idle + 1
         was_off, self.is_off = self.is_off, self._idle >= _IDLE_STEPS
         return was_off != self.is_off
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether there is nothing to expect of asking for a draft just now."""
+        return self._silences >= _QUIET_ASKS and self.sample.num_tokens % _QUIET_TOKENS != 0
+
+    def note_asked(self, length: int) -> None:
+        """A draft was asked for, and so much of it is computed."""
+        self._silences = 0 if length else self._silences + 1
 
     def trial(self, length: int, *, most: int) -> int:
         """``length``, or where that is 0 now and then a little more, to see what a draft would bring."""

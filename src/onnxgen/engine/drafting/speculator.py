@@ -31,6 +31,9 @@ _BY_PREFERENCE = ("heads", "draft_model", "prompt_lookup")
 _CHEAP = frozenset({"prompt_lookup"})
 """Methods whose guesses take next to no time: made for every step, and computed as far as they promise to pay."""
 
+_OBSERVED_STEPS = 8
+"""Of so many steps without drafts in a row the times of two are looked at."""
+
 _MEMORY = 256
 """Drafts of all sequences that count for what one of a new sequence is thought to bring, about."""
 
@@ -92,6 +95,7 @@ class Speculator:
         self._verify_s = 0.0
         self._verify_steps = self._switched_off = self._switched_on = 0
         self._draft_s = 0.0
+        self._plain_steps = 0
 
     @property
     def is_wanted(self) -> bool:
@@ -133,6 +137,8 @@ class Speculator:
             following = self._following(job.id)
             if following is None or not following.proposer.works:
                 continue
+            if following.is_quiet and following.options.adaptive:
+                continue
             most = self._most_tokens(job, following.options)
             if most > 0:
                 following.look_back()
@@ -152,7 +158,8 @@ class Speculator:
         if not self._is_wanted:
             return
         if executed.failed:  # maybe because of a draft
-            self._followed |= dict.fromkeys((job.id for job in self._drafted), None)
+            for job in self._drafted:
+                self._give_up(job.id)
         if plan.num_draft_tokens:
             self._verify_steps += 1
             self._verify_s += executed.execute_s
@@ -176,10 +183,13 @@ class Speculator:
 
     def observe(self, plan: StepPlan, executed: Executed, *, total_s: float) -> None:
         """A step took so long, from its beginning to its end."""
-        if self._is_wanted and not plan.num_prefill_tokens and not executed.failed:
-            rows = len(plan.slices) + plan.num_draft_tokens
-            self._lengths.observe(rows=rows, seconds=max(total_s - self._draft_s, 1e-9))
-        self._draft_s = 0.0
+        draft_s, self._draft_s = self._draft_s, 0.0
+        if not self._is_wanted or plan.num_prefill_tokens or executed.failed:
+            return
+        num_draft = plan.num_draft_tokens
+        self._plain_steps = 0 if num_draft else self._plain_steps + 1
+        if num_draft or self._plain_steps % _OBSERVED_STEPS < 2:
+            self._lengths.observe(rows=len(plan.slices) + num_draft, seconds=max(total_s - draft_s, 1e-9))
 
     def stats(self) -> SpeculationStats:
         """Everything since the engine was made."""
@@ -193,9 +203,8 @@ class Speculator:
 
     def close(self) -> None:
         """Let proposers go of what they hold. They stay the caller's."""
-        for job_id, following in self._followed.items():
-            if following is not None:
-                following.proposer.forget(job_id)
+        for job_id in self._followed:
+            self._give_up(job_id)
         self._followed.clear()
 
     # who gets a draft
@@ -216,6 +225,13 @@ class Speculator:
             return None
         return Following(sample, options, self._proposers[method], others=self._rates[method])
 
+    def _give_up(self, job_id: int) -> None:
+        """Draft no more for a sequence."""
+        following = self._followed.get(job_id)
+        self._followed[job_id] = None
+        if following is not None:
+            following.proposer.forget(job_id)
+
     def _is_about_to_decode(self, job: Job) -> bool:
         return (
             len(job.tokens) - self._blocks.length(job.id) == 1
@@ -233,9 +249,8 @@ class Speculator:
         if num_ended != self._num_ended:
             self._num_ended = num_ended
             for job_id in [each for each in self._followed if not self._register.knows(each)]:
-                following = self._followed.pop(job_id)
-                if following is not None:
-                    following.proposer.forget(job_id)
+                self._give_up(job_id)
+                del self._followed[job_id]
 
     # drafts, and how much of them is computed
 
@@ -250,15 +265,20 @@ class Speculator:
 
     def _propose_cheap(self, room: Sequence[tuple[Job, Following, int]], *, num_seqs: int, rows: int) -> None:
         """Guess, and then see how much of it is worth computing."""
-        guessed = [
-            (job, following, fitting)
-            for job, following, draft in self._ask(room)
-            if (fitting := self._fitting(following, draft)) is not None
-        ]
+        guessed: list[tuple[Job, Following, Draft]] = []
+        for job, following, draft in self._ask(room):
+            fitting = self._fitting(following, draft)
+            if fitting is None:
+                following.note_asked(0)
+            else:
+                guessed.append((job, following, fitting))
+        if not guessed:
+            return
         offers = [_offer(following, draft.kind, len(draft.tokens)) for _, following, draft in guessed]
         lengths = self._lengths.choose(offers, num_seqs=num_seqs, rows=rows)
         for (job, following, draft), length in zip(guessed, lengths, strict=True):
             length = self._decided(following, length, most=len(draft.tokens))
+            following.note_asked(length)
             if not length:
                 following.watch(draft)
             self._hand_out(job, shortened(draft, length))

@@ -21,6 +21,9 @@ from onnxgen.engine.speculation.step_times import StepTimes
 _WORTH = 1.02
 """Drafts are computed where they promise this much more than none: what they promise is not certain."""
 
+_LEAST_CHANCE = 0.02
+"""Tokens that are less likely to count are never worth computing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:
@@ -74,6 +77,8 @@ class DraftLengths:
         tokens, depths = float(num_seqs), [0] * len(offers)
         best, num_best, guessing = _WORTH * tokens / self._times.relative(rows), 0, 0.0
         for count, (chance, negative) in enumerate(ranked, 1):
+            if chance < _LEAST_CHANCE:
+                break
             at = -negative
             depths[at] += 1
             tokens += chance

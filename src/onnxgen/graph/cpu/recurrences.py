@@ -30,6 +30,8 @@ class SuffixIndex:
         self._capacity = 0
         self._header = np.zeros(HEADER_SIZE, np.int64)
         self._memory = np.zeros(0, np.int32)
+        self._found = np.zeros(0, np.int64)
+        self._addresses = (0, 0)
 
     @property
     def num_bytes(self) -> int:
@@ -53,14 +55,15 @@ class SuffixIndex:
         Returns:
             int64 ``[wanted]``, or empty; and the length of the match, 0 for what follows in a passage that was left.
         """
-        found = np.empty(wanted + 2, np.int64)
         if not 0 <= tokens.shape[0] - self._start <= self._capacity:
             self._begin(tokens)
-        self._run(tokens[self._start :], found, wanted=wanted, least=least)
-        if found[wanted] == OTHER_TOKENS:
+        if len(self._found) < wanted + 2:
+            self._found = np.zeros(wanted + 2, np.int64)
+        count, length = self._run(tokens, wanted, least)
+        if count == OTHER_TOKENS:
             self._begin(tokens)
-            self._run(tokens[self._start :], found, wanted=wanted, least=least)
-        return found[: found[wanted]], int(found[wanted + 1])
+            count, length = self._run(tokens, wanted, least)
+        return self._found[:count].copy(), length
 
     def _begin(self, tokens: npt.NDArray[np.int64]) -> None:
         """Forget all, and have room for a sequence and some more."""
@@ -70,17 +73,16 @@ class SuffixIndex:
         self._capacity = min(1 << (room - 1).bit_length(), MOST_TOKENS)
         self._header[:] = 0
         self._memory = np.zeros(FIELDS * self._capacity, np.int32)
+        self._addresses = self._header.ctypes.data, self._memory.ctypes.data
 
-    def _run(
-        self, tokens: npt.NDArray[np.int64], found: npt.NDArray[np.int64], *, wanted: int, least: int
-    ) -> None:
-        held = np.ascontiguousarray(tokens, np.int64)
-        answer = found.ctypes.data
+    def _run(self, tokens: npt.NDArray[np.int64], wanted: int, least: int) -> tuple[int, int]:
+        """How many tokens follow, which are in ``_found`` then, and how long the match is."""
+        assert tokens.flags.c_contiguous and tokens.dtype == np.int64
+        answer = self._found.ctypes.data
         arguments = (
-            held.ctypes.data,
-            held.shape[0],
-            self._header.ctypes.data,
-            self._memory.ctypes.data,
+            tokens.ctypes.data + 8 * self._start,
+            tokens.shape[0] - self._start,
+            *self._addresses,
             self._capacity,
             least,
             wanted,
@@ -88,6 +90,8 @@ class SuffixIndex:
             answer + 8 * wanted,
         )
         _recurrences().run([arguments], [1], seconds=0)
+        count, length = self._found[wanted : wanted + 2].tolist()
+        return count, length
 
 
 @cache

@@ -55,6 +55,16 @@ class LarkText:
             self._rules[name] = f"{name}[{options}]: {body}" if options else f"{name}: {body}"
         return self._names[key]
 
+    def declare(self, word: str) -> str:
+        """The name of a rule that says later, by `define`, what it stands for: itself may be part of that."""
+        name = f"{word}_{len(self._rules)}"
+        self._rules[name] = ""
+        return name
+
+    def define(self, name: str, body: str) -> None:
+        """Say what a declared rule stands for."""
+        self._rules[name] = f"{name}: {body}"
+
     def text(self, start: str) -> str:
         """The whole grammar; ``start`` is what an answer is."""
         return "\n".join([f"start: {start}", *self._rules.values(), ""])

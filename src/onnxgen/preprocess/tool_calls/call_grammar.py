@@ -192,7 +192,7 @@ def _brace_call(lark: LarkText, body: BraceCall, tool: ToolDefinition) -> CallTe
     others = None
     if (rest := whole.others()) is not None and not takes_nothing(tool.parameters):
         others = lark.rule("pair", f"{values.any_key()} {values.colon} {values.value(rest)}")
-    members = values.members(whole, 0, between=values.between, others=others)
+    members = values.members(whole, between=values.between, others=others)
     tail = f'{members} "}}"'
     start = f"{tool.name}{{"
     return CallText(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from onnxgen.errors import OptionError
 from onnxgen.preprocess.lark_text import ANYTHING, JSON_BLANKS, LarkText, escaped, one_of, quoted
 from onnxgen.preprocess.tool_calls.bound import BoundFormat
-from onnxgen.preprocess.tool_calls.call_grammar import call_text
+from onnxgen.preprocess.tool_calls.call_grammar import CallText, call_text
 from onnxgen.preprocess.tool_calls.layouts import Body, NamedCall, TagCall, ToolCallFormat
 from onnxgen.preprocess.tool_calls.tools import ToolDefinition
 
@@ -83,6 +83,9 @@ class ToolGrammar:
     Args:
         lark: Takes the rules.
         rule: What may be called.
+
+    Raises:
+        OptionError: The schema of a tool is nested too deeply.
     """
 
     def __init__(self, lark: LarkText, rule: ToolRule) -> None:
@@ -90,7 +93,12 @@ class ToolGrammar:
         self._rule = rule
         self._format = rule.bound.format
         body = self._format.body
-        self._calls = [call_text(lark, body, tool, self._format.ids) for tool in rule.offered]
+        self._calls: list[CallText] = []
+        for tool in rule.offered:
+            try:
+                self._calls.append(call_text(lark, body, tool, self._format.ids))
+            except RecursionError as cause:
+                raise OptionError(f"the parameters of {tool.name!r} are nested too deeply") from cause
         self._first = self._calls[0].first
         self._call = lark.rule("call", f"{lark.literal(self._first)} {self._without_first()}".strip())
 

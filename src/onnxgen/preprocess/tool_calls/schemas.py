@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 KINDS = frozenset(("string", "integer", "number", "boolean", "null", "array", "object"))
 """The types of JSON Schema."""
 
-_MAX_DEPTH = 32
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_MAX_REFERENCES = 32
 _KIND_BY_TYPE = {
     str: "string",
     bool: "boolean",
@@ -34,39 +36,45 @@ class SchemaPart(NamedTuple):
     def resolved(self) -> Mapping[str, Any]:
         """The schema with its own reference followed; an empty one where it says nothing."""
         schema = self.schema
-        for _ in range(_MAX_DEPTH):
+        for _ in range(_MAX_REFERENCES):
             if not isinstance(schema, Mapping):
-                return {}
+                return _NOTHING
             schema = cast("Mapping[str, Any]", schema)
             reference = schema.get("$ref")
             if not isinstance(reference, str):
                 return schema
             schema = _at(self.root, reference)
-        return {}
+        return _NOTHING
 
     def inner(self, schema: Any) -> SchemaPart:
         """A part of this part."""
         return SchemaPart(schema, self.root)
 
-    def kinds(self, depth: int = 0) -> frozenset[str]:
-        """Types that a value may have; ``integer`` goes with ``number``."""
+    def kinds(self, known: dict[int, frozenset[str]] | None = None) -> frozenset[str]:
+        """Types that a value may have; ``integer`` goes with ``number``.
+
+        Args:
+            known: Those of parts looked at already, each once, since references may go in circles.
+        """
         schema = self.resolved()
+        known = {} if known is None else known
+        if id(schema) in known:
+            return known[id(schema)]
+        known[id(schema)] = frozenset()  # in a circle it adds nothing
         result = KINDS
-        if depth > _MAX_DEPTH:
-            return result
         if (said := schema.get("type")) is not None:
             names = frozenset(_texts(said))
             result &= names | ({"integer"} if "number" in names else set())
-        for values in (schema.get("enum"), [schema["const"]] if "const" in schema else None):
-            if isinstance(values, list):
-                result &= {_kind(value) for value in cast("list[Any]", values)}
+        if (values := self.values()) is not None:
+            result &= {_kind(value) for value in values}
         for key in ("anyOf", "oneOf"):
             if isinstance(parts := schema.get(key), list):
-                kinds = [self.inner(part).kinds(depth + 1) for part in cast("list[Any]", parts)]
+                kinds = [self.inner(part).kinds(known) for part in cast("list[Any]", parts)]
                 result &= frozenset[str]().union(*kinds)
         if isinstance(parts := schema.get("allOf"), list):
             for part in cast("list[Any]", parts):
-                result &= self.inner(part).kinds(depth + 1)
+                result &= self.inner(part).kinds(known)
+        known[id(schema)] = result
         return result
 
     def values(self) -> list[Any] | None:

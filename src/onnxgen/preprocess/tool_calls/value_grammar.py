@@ -14,9 +14,7 @@ from typing import Any, cast
 from onnxgen.preprocess.lark_text import LarkText, one_of, quoted
 from onnxgen.preprocess.tool_calls.schemas import SchemaPart
 
-_MAX_DEPTH = 12
-"""Values inside of others: deeper ones are any value. References may go in circles."""
-
+_NEVER = "/[^\\s\\S]/"
 _MAX_LENGTH = 10_000
 _INTEGER = "/-?(0|[1-9][0-9]{0,17})/"
 _NUMBER = r"/-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?([eE][+-]?[0-9]{1,2})?/"
@@ -35,44 +33,48 @@ class ValueGrammar:
 
     def __init__(self, lark: LarkText) -> None:
         self._lark = lark
+        self._known: dict[
+            int, tuple[str, Any]
+        ] = {}  # rules by schema, which is kept so that its id stays its own
 
-    def value(self, part: SchemaPart, depth: int = 0) -> str:
+    def value(self, part: SchemaPart) -> str:
         """A symbol for a value."""
-        values = part.values()
-        if values is not None:
-            return self._lark.rule(
-                "value", one_of(self._constant(value) for value in values) if values else '""'
-            )
-        kinds = part.kinds() - ({"integer"} if "number" in part.kinds() else set[str]())
-        if depth >= _MAX_DEPTH:
-            part = SchemaPart({}, {})
         schema = part.resolved()
-        choices = schema.get("anyOf") or schema.get("oneOf")
-        if isinstance(choices, list) and depth < _MAX_DEPTH:
-            inner = (self.value(part.inner(choice), depth + 1) for choice in cast("list[Any]", choices))
-            return self._lark.rule("value", one_of(inner))
-        return self._lark.rule(
-            "value", one_of(self._of(kind, part, depth) for kind in _ORDER if kind in kinds)
-        )
+        # References may go in circles: each schema has one rule, which may be part of itself.
+        if id(schema) not in self._known:
+            name = self._lark.declare("value")
+            self._known[id(schema)] = name, schema
+            self._lark.define(name, self._body(part))
+        return self._known[id(schema)][0]
 
-    def members(self, part: SchemaPart, depth: int, *, between: str, others: str | None) -> str:
+    def _body(self, part: SchemaPart) -> str:
+        if (values := part.values()) is not None:
+            return one_of(self._constant(value) for value in values) if values else _NEVER
+        schema, kinds = part.resolved(), part.kinds()
+        choices = schema.get("anyOf") or schema.get("oneOf")
+        if isinstance(choices, list):
+            return one_of(self.value(part.inner(choice)) for choice in cast("list[Any]", choices))
+        if "number" in kinds:
+            kinds -= {"integer"}
+        return one_of(self._of(kind, part) for kind in _ORDER if kind in kinds) if kinds else _NEVER
+
+    def members(self, part: SchemaPart, *, between: str, others: str | None) -> str:
         """Symbols for ``key value`` pairs of an object, or nothing where it has none.
 
         Args:
             part: Schema of the object.
-            depth: How deep it is inside of others.
             between: A symbol for what separates two pairs.
             others: A symbol for a pair that the schema does not name; None: there is none.
         """
         required = part.required()
         properties = part.properties()
         names = sorted(properties) if self.sorts_keys else list(properties)
-        pairs = [(self._pair(name, properties[name], depth), name in required) for name in names]
+        pairs = [(self._pair(name, properties[name]), name in required) for name in names]
         if others is not None:
             pairs.append((self._lark.rule("others", f"{others} ({between} {others})*"), False))
         return separated(self._lark, pairs, between)
 
-    def _of(self, kind: str, part: SchemaPart, depth: int) -> str:
+    def _of(self, kind: str, part: SchemaPart) -> str:
         schema = part.resolved()
         match kind:
             case "string":
@@ -86,15 +88,13 @@ class ValueGrammar:
             case "null":
                 return one_of(quoted(word) for word in self.words(None))
             case "array":
-                return self._array(part, depth)
+                return self._array(part)
             case _:
-                return self._object(part, depth)
+                return self._object(part)
 
-    def _array(self, part: SchemaPart, depth: int) -> str:
-        if depth >= _MAX_DEPTH:
-            return quoted("[]")
+    def _array(self, part: SchemaPart) -> str:
         schema = part.resolved()
-        item = self.value(part.inner(schema.get("items")), depth + 1)
+        item = self.value(part.inner(schema.get("items")))
         low, high = _bounds(schema, "minItems", "maxItems")
         if high == 0:
             return quoted("[]")
@@ -102,19 +102,17 @@ class ValueGrammar:
         items = f"{item} ({self.between} {item}){more}"
         return self._lark.rule("array", f'"[" {items} "]"' if low else f'"[" ({items})? "]"')
 
-    def _object(self, part: SchemaPart, depth: int) -> str:
-        if depth >= _MAX_DEPTH:
-            return quoted("{}")
+    def _object(self, part: SchemaPart) -> str:
         others = part.others()
         pair = None
         if others is not None:
-            pair = f"{self.any_key()} {self.colon} {self.value(others, depth + 1)}"
+            pair = f"{self.any_key()} {self.colon} {self.value(others)}"
             pair = self._lark.rule("pair", pair)
-        members = self.members(part, depth, between=self.between, others=pair)
+        members = self.members(part, between=self.between, others=pair)
         return self._lark.rule("object", f'"{{" {members} "}}"')
 
-    def _pair(self, name: str, part: SchemaPart, depth: int) -> str:
-        return self._lark.rule("pair", f"{self.key(name)} {self.colon} {self.value(part, depth + 1)}")
+    def _pair(self, name: str, part: SchemaPart) -> str:
+        return self._lark.rule("pair", f"{self.key(name)} {self.colon} {self.value(part)}")
 
     def _constant(self, value: Any) -> str:
         if isinstance(value, str):

@@ -267,3 +267,50 @@ def test_a_tool_that_is_not_there_cannot_be_named(tmp_path):
         ToolRule(bound, TOOLS, name="x")
     with pytest.raises(OptionError, match="at least one"):
         ToolRule(bound, ())
+
+
+CIRCULAR = {
+    "type": "object",
+    "properties": {"x": {"$ref": "#/$defs/node"}, "y": {"$ref": "#/$defs/loop"}},
+    "required": ["x"],
+    "$defs": {
+        "node": {
+            "type": "object",
+            "properties": {
+                "v": {"type": "integer"},
+                "kids": {"type": "array", "items": {"$ref": "#/$defs/node"}},
+                "next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]},
+            },
+            "required": ["v"],
+            "additionalProperties": False,
+        },
+        "loop": {"anyOf": [*([{"$ref": "#/$defs/loop"}] * 10), {"type": "integer"}]},
+    },
+}
+
+
+@pytest.mark.parametrize("name", ["hermes", "qwen3-coder", "deepseek-v3.2", "gemma-4", "pythonic"])
+def test_schemas_may_go_in_circles(writers, name):
+    writer = writers(name, False)
+    bound = bind(FORMATS[name], writer.tokenizer)
+    tools = read_tools([{"name": "f", "parameters": CIRCULAR}])
+    required = answer_grammar(writer.tokenizer, tools=ToolRule(bound, tools, choice="required"))
+
+    def takes(x):
+        return writer.takes(required, write_calls(FORMATS[name], [call("f", x=x, y=3)]))
+
+    assert takes({"v": 1}) and takes(
+        {"kids": [{"v": 2}], "v": 1} if name == "gemma-4" else {"v": 1, "kids": [{"v": 2}]}
+    )
+    assert not takes({"v": 1, "next": {"v": "2"}}) and not takes({"v": 1, "kids": [{}]})
+
+
+def test_schemas_that_are_nested_too_deeply_are_refused(writers):
+    schema = {"type": "object"}
+    for _ in range(5000):
+        schema = {"type": "object", "properties": {"a": schema}}
+    writer = writers("hermes", False)
+    tools = read_tools([{"name": "f", "parameters": schema}])
+    for name in ("hermes", "pythonic", "gemma-4", "qwen3-coder"):
+        with pytest.raises(OptionError, match="'f' are nested too deeply"):
+            answer_grammar(writer.tokenizer, tools=ToolRule(bind(FORMATS[name], None), tools))

@@ -55,7 +55,7 @@ class SuffixIndex:
         Returns:
             int64 ``[wanted]``, or empty; and the length of the match, 0 for what follows in a passage that was left.
         """
-        if not 0 <= tokens.shape[0] - self._start <= self._capacity:
+        if not self._capacity or not 0 <= tokens.shape[0] - self._start <= self._capacity:
             self._begin(tokens)
         if len(self._found) < wanted + 2:
             self._found = np.zeros(wanted + 2, np.int64)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-_GUESS = 0.5
+_GUESS = 0.3
 """What is thought before anything was seen."""
 
-_TRUST = 3.0
+_TRUST = 2.0
 """How many trials what is known of others counts as."""
 
 

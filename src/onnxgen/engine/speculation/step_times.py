@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
-_SLOPE = 0.03
+_SLOPE = 0.06
 """What one more row is thought to add to a step, as a share of it, where nothing like it was measured."""
 
 _LEVEL_SHARE, _LEAST_SHAPE_SHARE = 0.25, 0.1
@@ -27,8 +27,8 @@ class StepTimes:
 
         seconds of a step with n rows  =  level * shape[n]
 
-    All steps move the level, so that numbers of rows that were seen at different times can be compared; each moves the shape
-    at its own number of rows only. What was seen long ago counts less and less against what its neighbours say, so that
+    All steps move the level; a step that follows one with another number of rows moves the shape at its own. So numbers of
+    rows are compared by steps that came close together, whatever the machine did in between. What was seen long ago counts less and less against what its neighbours say, so that
     what once was slow is tried again.
     """
 
@@ -38,7 +38,7 @@ class StepTimes:
         self._shape: dict[int, float] = {}
         self._weight: dict[int, float] = {}
         self._seen: dict[int, int] = {}
-        self._steps = 0
+        self._steps = self._last_rows = 0
 
     def observe(self, rows: int, seconds: float) -> None:
         """A step with so many rows took so long."""
@@ -51,10 +51,13 @@ class StepTimes:
         if rows not in self._shape:
             insort(self._rows, rows)
             self._shape[rows] = expected
-        share = max(_LEAST_SHAPE_SHARE, 1 / (weight + 1))
+        # a step like the one before says nothing about others
+        comes_again = rows == self._last_rows and weight > 0
+        share = 0.0 if comes_again else max(_LEAST_SHAPE_SHARE, 1 / (weight + 1))
         self._shape[rows] *= 1 + share * (ratio - 1)
-        self._weight[rows], self._seen[rows] = weight + 1, self._steps
+        self._weight[rows], self._seen[rows] = weight + (not comes_again), self._steps
         self._level *= 1 + _LEVEL_SHARE * (1 - share) * (ratio - 1)
+        self._last_rows = rows
 
     def relative(self, rows: int) -> float:
         """How long a step with so many rows takes, in a unit that stays the same for a while."""

@@ -166,13 +166,18 @@ def test_requests_that_learn_or_look_from_token_to_token_get_no_drafts():
 
 
 def test_strict_engines_and_states_that_cannot_be_copied_have_no_drafts():
-    request = EngineRequest([3, 4], max_new_tokens=5)
-    for backend, config in ((FakeBackend(64, rewind=False), {}), (FakeBackend(64), {"strict": True})):
+    def asked(**able):
+        backend = FakeBackend(64, rewind=not able)
+        for name, value in able.items():
+            object.__setattr__(backend.capabilities, name, value)
         says = Says(10, 11)
-        if not backend.capabilities.rewind:
-            object.__setattr__(backend.capabilities, "copy_blocks", False)
-        run(backend, request, proposer=says, **config)
-        assert says.asked == []
+        run(backend, EngineRequest([3, 4], max_new_tokens=5), proposer=says, strict=True)
+        return bool(says.asked)
+
+    assert asked(), "strictness changes nothing where rows do not depend on their company"
+    assert not asked(batch_invariant=False)
+    assert not asked(copy_blocks=False)
+    assert asked(copy_blocks=True)
 
 
 def test_failures_are_logged_once_and_the_third_is_the_last(caplog):

@@ -22,7 +22,7 @@ from onnxgen.facade.log_options import is_told, tell
 from onnxgen.facade.model import Model
 from onnxgen.facade.model_inputs import ModelInputs
 from onnxgen.facade.params import GeneratorParams
-from onnxgen.facade.rows import split_embeds, split_rows
+from onnxgen.facade.rows import split_embeds, split_prompt, split_rows
 from onnxgen.facade.search.choice import open_batch, open_search
 from onnxgen.facade.tensor import Tensor
 
@@ -293,22 +293,13 @@ class Generator:
             CapabilityError: There are other inputs, or the model takes no embeddings.
             OptionError: Their shapes do not fit.
         """
-        others = sorted(set(inputs) - {"input_ids", "inputs_embeds"})
-        if others or not {"input_ids", "inputs_embeds"} & set(inputs):
-            raise CapabilityError(
-                f"inputs {others or 'without input_ids or inputs_embeds'} cannot be given to a text model"
-            )
-        if "inputs_embeds" not in inputs:
-            self.append_tokens(inputs["input_ids"])
+        width = self._model.backend.capabilities.embedding_size
+        ids, embeds = split_prompt(inputs, self._batch_size, width)
+        if embeds is None:
+            self.append_tokens(ids)
             return
         with self._guard:
             self._check_open()
-            embeds = split_embeds(
-                inputs["inputs_embeds"], self._batch_size, self._model.backend.capabilities.embedding_size
-            )
-            ids = np.zeros(embeds.shape[:2], np.int64)
-            if "input_ids" in inputs:
-                ids = split_rows(inputs["input_ids"], self._batch_size)
             self._append(ids, embeds)
 
     def set_model_input(self, name: str, value: npt.ArrayLike) -> None:
@@ -382,10 +373,9 @@ class Generator:
     def get_speculative_stats(self) -> dict[str, int | float | bool | list[int]]:
         """What guessing ahead did since the generator was made, as onnxruntime-genai counts it; zeros without it.
 
-        Counts are cumulative, but for ``active_rounds``, ``tokens_buffered``, ``effective_k``, ``cooldown_remaining`` and
-        ``adaptive_k_throughput``. Of a round's last token nothing is run until the next round, and nothing is replayed, so
-        ``target_reconciliation_forward_passes`` stays 0; ``target_reanchor_forward_passes`` counts tokens that were run
-        alone. ``acceptance_length_histogram`` has completed rounds by how many guesses were right: 0 to 6, and more.
+        A round's last token is run together with the next guess, and nothing is replayed: ``reconciliation`` counts stay
+        0, and ``reanchor`` ones are of tokens that were run alone. ``acceptance_length_histogram`` has completed rounds by
+        how many guesses were right: 0 to 6, and more.
         """
         with self._guard:
             return dict(self._search.stats())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,27 @@ def split_rows(tokens: npt.ArrayLike | Tensor, num_rows: int) -> Int64Array:
     if int(array.max()) > _MOST:  # as int64 it would be another id
         raise TokenIdError(f"token id {int(array.max())} is no id of any vocabulary")
     return array.reshape(num_rows, -1).astype(np.int64)
+
+
+def split_prompt(
+    inputs: Mapping[str, Any], num_rows: int, width: int | None
+) -> tuple[Int64Array, npt.NDArray[np.float32] | None]:
+    """Ids and embeddings of a prompt by their names; ids are zeros where there are embeddings only.
+
+    Raises:
+        CapabilityError: There are other inputs, or none of these two, or the model takes no embeddings.
+        OptionError: Their shapes do not fit.
+    """
+    others = sorted(set(inputs) - {"input_ids", "inputs_embeds"})
+    if others or not inputs:
+        raise CapabilityError(
+            f"inputs {others or 'without input_ids or inputs_embeds'} cannot be given to a text model"
+        )
+    if "inputs_embeds" not in inputs:
+        return split_rows(inputs["input_ids"], num_rows), None
+    embeds = split_embeds(inputs["inputs_embeds"], num_rows, width)
+    ids = np.zeros(embeds.shape[:2], np.int64)
+    return split_rows(inputs["input_ids"], num_rows) if "input_ids" in inputs else ids, embeds
 
 
 def split_embeds(embeds: npt.ArrayLike | Tensor, num_rows: int, width: int | None) -> npt.NDArray[np.float32]:

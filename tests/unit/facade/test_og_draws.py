@@ -175,3 +175,27 @@ def test_numbers_are_those_of_the_standards_twister():
 
 def test_large_seeds_differ_in_every_bit():
     assert len({MersenneUniforms(seed).double(0) for seed in (0, 1, 2**31, 2**32, 2**32 + 1, 2**64 - 1)}) == 6
+
+
+@pytest.mark.parametrize("width", [3, 64, 300])
+def test_candidates_know_their_tokens_and_shares(width):
+    rng = fresh_rng()
+    for row in rows(rng, width):
+        for found in (
+            best_of(row, 7, top_p=0.9, temperature=0.8),
+            nucleus_of(row, top_p=0.8, temperature=1.1),
+        ):
+            ids = found.ids()
+            assert ids.tolist() == [found.token(place) for place in range(len(found.values))]
+            assert [found.share(int(token)) for token in ids] == found.shares.tolist()
+            missing = sorted(set(range(width)) - set(ids.tolist()))
+            assert all(found.share(token) == 0 for token in missing[:3])
+
+
+def test_what_is_drawn_beyond_another_is_what_there_is_more_of():
+    target = best_of(np.log(np.array([0.5, 0.3, 0.2, 1e-9], F)), 3, top_p=0.0, temperature=1.0)
+    draft = best_of(np.log(np.array([0.2, 0.5, 0.05, 0.25], F)), 4, top_p=0.0, temperature=1.0)
+    drawn = [target.pick_beyond(draft, number) for number in np.linspace(0, 0.999, 1000)]
+    assert set(drawn) == {0, 2}
+    assert drawn.count(0) / 1000 == pytest.approx(0.3 / 0.45, abs=0.01)
+    assert {target.pick_beyond(target, number) for number in (0.1, 0.6, 0.9)} == {0, 1, 2}

@@ -194,3 +194,82 @@ def test_snapshots_of_a_recurrent_state_are_where_prompts_are_likely_to_part() -
     assert step.extend(1, 1) == 1
     assert step.copies() == []  # nobody else needs the state after 20
     cache.check_integrity()
+
+
+def test_of_a_draft_a_part_counts_and_the_rest_is_given_back() -> None:
+    cache = CacheManager(PoolShape(6, 4))
+    cache.open(1, range(6))
+    grow(cache, 1, list(range(6)))
+    step = cache.begin_step()
+    assert step.extend(1, 1) == 1
+    assert step.extend_by_draft(1, 9) == 9
+    assert len(step.blocks(1)) == 4
+    step.commit_accepted(1, [*range(7), 70, 71, 72], 4)
+    assert (cache.length(1), len(cache.blocks(1)), cache.usage().full.free) == (10, 3, 3)
+    cache.check_integrity()
+    assert cache.would_reuse([*range(7), 70, 71, 72, 73]) == 8, (
+        "a full block of accepted tokens may be shared"
+    )
+    assert cache.would_reuse([*range(7), 7, 8, 9, 10]) == 7, "what was rejected is nowhere"
+
+
+def test_a_draft_gets_what_there_is() -> None:
+    cache = CacheManager(PoolShape(2, 4))
+    cache.open(1, range(6))
+    grow(cache, 1, list(range(6)))
+    step = cache.begin_step()
+    assert step.extend(1, 1) == 1
+    assert step.extend_by_draft(1, 9) == 1
+    step.shorten(1, 1)
+    step.commit(1, list(range(7)))
+    assert (cache.length(1), len(cache.blocks(1))) == (7, 2)
+
+
+def test_a_draft_in_a_shared_block_leaves_the_others_theirs() -> None:
+    cache = CacheManager(PoolShape(6, 4))
+    cache.open(1, range(6))
+    grow(cache, 1, list(range(6)))
+    cache.fork(1, 2)
+    step = cache.begin_step()
+    for seq in (1, 2):
+        assert step.extend(seq, 1) == 1
+        assert step.extend_by_draft(seq, 3) == 3
+    assert step.blocks(1)[1] != step.blocks(2)[1]
+    step.commit_accepted(1, [*range(6), 60], 1)
+    step.commit_accepted(2, [*range(6), 61, 62], 2)
+    assert (cache.length(1), cache.length(2)) == (7, 8)
+    cache.check_integrity()
+
+
+def test_a_state_that_cannot_be_gone_back_to_is_copied_before_a_draft() -> None:
+    cache = CacheManager(PoolShape(3, 20, exact=True, paged=False), prefix_reuse=False)
+    cache.open(1, range(6))
+    grow(cache, 1, list(range(6)))
+    (slot,) = cache.blocks(1)
+    step = cache.begin_step()
+    assert step.extend(1, 1) == 1
+    assert not step.copies([1])
+    assert step.extend_by_draft(1, 3) == 3
+    (copy,) = step.copies([1])
+    assert (copy.source, copy.num_tokens) == (slot, 6)
+    assert list(step.blocks(1)) == [copy.target] != [slot]
+    step.rollback(1)
+    assert (cache.blocks(1), cache.length(1)) == ([slot], 6)
+    step = cache.begin_step()
+    step.extend(1, 1)
+    step.extend_by_draft(1, 3)
+    step.commit_accepted(1, list(range(10)), 4)
+    assert cache.length(1) == 10
+    assert cache.usage().full.free == 2
+    cache.check_integrity()
+
+
+def test_without_a_free_slot_there_is_no_draft() -> None:
+    cache = CacheManager(PoolShape(1, 20, exact=True, paged=False))
+    cache.open(1, range(6))
+    grow(cache, 1, list(range(6)))
+    step = cache.begin_step()
+    assert step.extend(1, 1) == 1
+    assert step.extend_by_draft(1, 3) == 0
+    step.commit(1, list(range(7)))
+    assert cache.length(1) == 7

@@ -36,6 +36,8 @@ def told_by(commands):
     reports = []
 
     class Commands:
+        put = None
+
         def get(self):
             return commands.pop(0)
 

@@ -1,6 +1,6 @@
 """What guessing tokens from the text itself brings, and what it costs where there is nothing to guess.
 
-    python benchmarks/bench_speculation.py FOLDER [--backend native] [--rounds 3] [--tokens 320] [--equal 50]
+    python benchmarks/bench_speculation.py FOLDER [--backend native] [--rounds 3] [--tokens 320] [--equal 50] [--fixed]
 
 Two engines on one loaded model answer the same requests, one with prompt lookup and one without. They take turns, step by
 step, so that both see the same machine; the tokens must be the same. Tasks::
@@ -22,7 +22,7 @@ import contextlib
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -201,12 +201,14 @@ def tasks(bench: Bench, tokens: int) -> dict[str, list[EngineRequest]]:
     }
 
 
-def measure(bench: Bench, *, rounds: int, tokens: int, speculation: Speculation) -> None:
+def measure(
+    bench: Bench, chosen: Mapping[str, Sequence[EngineRequest]], *, rounds: int, speculation: Speculation
+) -> None:
     print(
         f"{'':12}{'tokens':>8}{'ms/token':>10}{'with':>8}{'times as fast':>15}{'accepted':>18}{'drafting':>10}"
     )
     by_rows: dict[int, list[tuple[float, float, float]]] = defaultdict(list)
-    for name, requests in tasks(bench, tokens).items():
+    for name, requests in chosen.items():
         ratios, without, with_drafts, load = [], [], [], []
         for _ in range(rounds):
             with Watch() as watch:
@@ -271,15 +273,23 @@ def main() -> None:
     parser.add_argument("--equal", type=int, default=50)
     parser.add_argument("--equal-tokens", type=int, default=64)
     parser.add_argument("--max-draft", type=int, default=8)
+    parser.add_argument(
+        "--fixed", action="store_true", help="drafts as long as they can be, whether that pays or not"
+    )
+    parser.add_argument("--tasks", nargs="*", help="only these")
     arguments = parser.parse_args()
     spec = load_model_spec(arguments.folder)
     backend = load_backend(spec.decoder, RuntimeConfig(backend=arguments.backend, threads=arguments.threads))
     tokenizer = Tokenizer.from_folder(arguments.folder, model_vocab_size=spec.vocab_size)
     bench = Bench(spec, backend, tokenizer)
-    speculation = Speculation("prompt_lookup", max_draft_tokens=arguments.max_draft)
+    speculation = Speculation(
+        "prompt_lookup", max_draft_tokens=arguments.max_draft, adaptive=not arguments.fixed
+    )
     try:
         if arguments.rounds:
-            measure(bench, rounds=arguments.rounds, tokens=arguments.tokens, speculation=speculation)
+            chosen = tasks(bench, arguments.tokens)
+            chosen = {name: chosen[name] for name in arguments.tasks or chosen}
+            measure(bench, chosen, rounds=arguments.rounds, speculation=speculation)
         if arguments.equal:
             compare(bench, count=arguments.equal, tokens=arguments.equal_tokens, speculation=speculation)
     finally:

@@ -8,6 +8,8 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
+from onnxgen.engine.client.folder_grammars import FolderGrammars
+from onnxgen.engine.client.recipe import ProposerRecipe
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.of_model import engine_of
 from onnxgen.foundations.runtime_config import RuntimeConfig
@@ -38,6 +40,7 @@ class FakeRecipe:
     runtime: RuntimeConfig
     engine: EngineConfig
     unused: UnusedIds | None = None
+    proposers: tuple[ProposerRecipe, ...] = ()
     answers: tuple[tuple[str, str], ...] = ()
 
     def __call__(self):
@@ -47,8 +50,19 @@ class FakeRecipe:
     def _open(self):
         spec = load_model_spec(self.folder)
         backend = scripted_backend(self.folder, dict(self.answers))
-        with contextlib.closing(engine_of(spec, backend, self.engine, unused=self.unused)) as core:
-            yield core
+        grammars = FolderGrammars(self.folder, vocab_size=backend.vocab_size, eos_ids=spec.tokens.eos)
+        with contextlib.ExitStack() as opened:
+            proposers = [opened.enter_context(each.open(spec, unused=self.unused)) for each in self.proposers]
+            opened.enter_context(contextlib.closing(grammars))
+            core = engine_of(
+                spec,
+                backend,
+                self.engine,
+                unused=self.unused,
+                grammars=grammars,
+                proposers={each.name: each for each in proposers},
+            )
+            yield opened.enter_context(contextlib.closing(core))
 
 
 def kill(pid: int) -> None:

@@ -9,6 +9,8 @@ from onnxgen.version import __version__
 
 if TYPE_CHECKING:
     from onnxgen.engine.config import EngineConfig
+    from onnxgen.engine.constraints.grammar import Grammar
+    from onnxgen.engine.speculation.options import Speculation
     from onnxgen.facade.adapters import Adapters
     from onnxgen.facade.async_llm import AsyncLLM
     from onnxgen.facade.config import Config
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
     from onnxgen.facade.tensor import NamedTensors, Tensor
     from onnxgen.facade.tokenizer import Tokenizer, TokenizerStream
     from onnxgen.facade.turn_options import TurnOptions
+    from onnxgen.preprocess.tool_calls.tools import ToolCall
     from onnxgen.scheduler.config import SchedulerConfig
 
 __all__ = [
@@ -96,6 +99,7 @@ __all__ = [
     "GenerationOptions",
     "Generator",
     "GeneratorParams",
+    "Grammar",
     "GraphOptimizationLevel",
     "IOBinding",
     "Images",
@@ -112,11 +116,13 @@ __all__ = [
     "SchedulerConfig",
     "Score",
     "SessionOptions",
+    "Speculation",
     "Tensor",
     "Timings",
     "TokenLogprob",
     "Tokenizer",
     "TokenizerStream",
+    "ToolCall",
     "TopToken",
     "TurnOptions",
     "TurnUsage",
@@ -143,6 +149,8 @@ __getattr__ = lazy_names(
     __name__,
     {
         "engine.config": ("EngineConfig",),
+        "engine.constraints.grammar": ("Grammar",),
+        "engine.speculation.options": ("Speculation",),
         "facade.adapters": ("Adapters",),
         "facade.async_llm": ("AsyncLLM",),
         "facade.config": ("Config",),
@@ -198,6 +206,7 @@ __getattr__ = lazy_names(
         "facade.session": ("ChatSession",),
         "facade.tensor": ("NamedTensors", "Tensor"),
         "facade.turn_options": ("TurnOptions",),
+        "preprocess.tool_calls.tools": ("ToolCall",),
         "scheduler.config": ("SchedulerConfig",),
         "facade.tokenizer": ("Tokenizer", "TokenizerStream"),
     },

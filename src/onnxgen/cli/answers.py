@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -16,7 +17,7 @@ from onnxgen.cli.terminal import paint
 from onnxgen.foundations.disk import format_bytes
 
 if TYPE_CHECKING:
-    from onnxgen.facade.llm import Completion
+    from onnxgen.facade.llm import Chunk, Completion
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,28 +34,26 @@ class Answer:
 
 
 def stream_answer(conversation: Conversation, text: str, out: IO[str]) -> Answer:
-    """Ask, write the answer as it comes (reasoning before it, paler on a terminal), and end it with a line break.
+    """Ask, and write the answer; see `write_answer`."""
+    return write_answer(lambda: conversation.send(text), out)
+
+
+def write_answer(ask: Callable[[], Iterator[Chunk]], out: IO[str]) -> Answer:
+    """Write an answer as it comes (reasoning before it, paler on a terminal), and end it with a line break.
+
+    Calls of tools are lines of JSON.
 
     Ctrl-C ends the answer after the token under way; the conversation stays usable.
 
     Raises:
         KeyboardInterrupt: A second Ctrl-C before that.
     """
-    num_tokens, completion, ends_line, thinks = 0, None, True, False
+    num_tokens, completion, page = 0, None, _Page(out)
     with _interruptions() as interrupted:
-        chunks = conversation.send(text)
+        chunks = ask()
         try:
             for chunk in chunks:
-                thinks = thinks or bool(chunk.reasoning)
-                if chunk.reasoning:
-                    out.write(paint(chunk.reasoning, "dim", out))
-                if chunk.text and thinks:
-                    out.write("\n\n")  # the answer begins
-                    thinks = False
-                out.write(chunk.text)
-                if chunk.text or chunk.reasoning:
-                    out.flush()
-                    ends_line = (chunk.text or chunk.reasoning).endswith("\n")
+                page.write(chunk)
                 num_tokens += len(chunk.token_ids)
                 completion = chunk.completion or completion
                 if interrupted.is_set():
@@ -63,10 +62,41 @@ def stream_answer(conversation: Conversation, text: str, out: IO[str]) -> Answer
             close = getattr(chunks, "close", None)
             if close is not None:
                 close()
-            if not ends_line:
-                out.write("\n")
-                out.flush()
+            page.end_line()
     return Answer(completion, num_tokens)
+
+
+class _Page:
+    """Where an answer is written: reasoning, text, and lines with calls of tools."""
+
+    def __init__(self, out: IO[str]) -> None:
+        self._out = out
+        self._is_in_line = False
+        self._thinks = False
+
+    def write(self, chunk: Chunk) -> None:
+        from onnxgen.preprocess.tool_calls.messages import call_message
+
+        self._thinks = self._thinks or bool(chunk.reasoning)
+        self._put(paint(chunk.reasoning, "dim", self._out) if chunk.reasoning else "", chunk.reasoning)
+        if self._thinks and (chunk.text or chunk.tool_calls):
+            self._put("\n\n")  # the answer begins
+            self._thinks = False
+        self._put(chunk.text)
+        for call in chunk.tool_calls:
+            self.end_line()
+            self._put(json.dumps(call_message(call), ensure_ascii=False) + "\n")
+        self._out.flush()
+
+    def end_line(self) -> None:
+        if self._is_in_line:
+            self._put("\n")
+            self._out.flush()
+
+    def _put(self, written: str, text: str | None = None) -> None:
+        if written:
+            self._out.write(written)
+            self._is_in_line = not (text or written).endswith("\n")
 
 
 @contextmanager
@@ -100,6 +130,8 @@ def statistics(answer: Answer) -> str:
         parts.append(f"answer {usage.completion_tokens} tokens{_rate(timings.decode_tok_s)}")
         if timings.ttft_s is not None:
             parts.append(f"first token {timings.ttft_s:.3f} s")
+        if usage.draft_tokens:
+            parts.append(f"guessed {usage.draft_tokens} tokens, {usage.accepted_draft_tokens} of them right")
         parts.append(f"finish: {completion.finish_reason}")
     else:
         parts.append(f"answer {answer.num_tokens} tokens, stopped")

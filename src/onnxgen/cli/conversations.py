@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
-from onnxgen.errors import OptionError
+from onnxgen.errors import OptionError, StateError
 
 if TYPE_CHECKING:
     from onnxgen.facade.llm import LLM, Chunk, GenerationOptions, PromptOptions
@@ -16,6 +16,14 @@ class Conversation(Protocol):
 
     def send(self, text: str) -> Iterator[Chunk]:
         """Ask; the answer comes in pieces, the last one with the whole."""
+        ...
+
+    def send_results(self, results: Sequence[str]) -> Iterator[Chunk]:
+        """Say what the tools gave that the last answer called, in the order of its calls; as `send`.
+
+        Raises:
+            OnnxgenError: There were no calls, or others than results.
+        """
         ...
 
     def reset(self) -> None:
@@ -36,6 +44,7 @@ def open_conversation(
     *,
     system: str | None,
     options: GenerationOptions,
+    tools: Sequence[Any] | None = None,
     prompt_options: PromptOptions | None = None,
     raw: bool = False,
 ) -> Conversation:
@@ -52,8 +61,10 @@ def open_conversation(
             raise OptionError(
                 f"options of chat prompts were given, but {why}; leave them out: {prompt_options}"
             )
+        if tools is not None:
+            raise OptionError(f"--tools was given, but {why}, and it is what tells a model of tools")
         return _Completions(llm, options)
-    return _Chat(llm, system, options, prompt_options)
+    return _Chat(llm, system, tools, options, prompt_options)
 
 
 class _Chat:
@@ -61,14 +72,18 @@ class _Chat:
         self,
         llm: LLM,
         system: str | None,
+        tools: Sequence[Any] | None,
         options: GenerationOptions,
         prompt_options: PromptOptions | None,
     ) -> None:
-        self._session = llm.session(system=system, prompt_options=prompt_options)
+        self._session = llm.session(system=system, tools=tools, prompt_options=prompt_options)
         self._options = options
 
     def send(self, text: str) -> Iterator[Chunk]:
         return self._session.send(text, options=self._options)
+
+    def send_results(self, results: Sequence[str]) -> Iterator[Chunk]:
+        return self._session.send_results(results, options=self._options)
 
     def reset(self) -> None:
         self._session.reset()
@@ -84,6 +99,11 @@ class _Completions:
 
     def send(self, text: str) -> Iterator[Chunk]:
         return self._llm.generate(text, options=self._options, stream=True)
+
+    def send_results(self, results: Sequence[str]) -> Iterator[Chunk]:
+        raise StateError(
+            f"{len(results)} results were given, and no tools are called without a chat template"
+        )
 
     def reset(self) -> None:
         return None  # nothing is remembered between completions

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from onnxgen.errors import OptionError
 
@@ -40,6 +41,36 @@ def answer_options(settings: Sequence[str] | None, **flags: Any) -> tuple[Genera
             f"the command line gives one answer, got n={options['n']}; ask again, or use LLM.generate"
         )
     return changed_chat_options(None, None, options)
+
+
+def read_schema(path: Path | None) -> dict[str, Any] | None:
+    """What ``--schema`` asks answers to be, as ``response_format`` takes it.
+
+    Raises:
+        OptionError: The file cannot be read, or is no JSON.
+    """
+    return None if path is None else {"type": "json_schema", "json_schema": _read_json(path, "--schema")}
+
+
+def read_tools_file(path: Path | None) -> list[Any] | None:
+    """The definitions of tools in the file of ``--tools``.
+
+    Raises:
+        OptionError: The file cannot be read, or is no list in JSON.
+    """
+    if path is None:
+        return None
+    tools = _read_json(path, "--tools")
+    if not isinstance(tools, list):
+        raise OptionError(f"--tools {path}: a JSON list of definitions was expected, got {tools!r:.60}")
+    return cast("list[Any]", tools)
+
+
+def _read_json(path: Path, flag: str) -> Any:
+    try:
+        return json.loads(path.expanduser().read_text(encoding="utf-8"))
+    except (OSError, ValueError) as cause:
+        raise OptionError(f"{flag} {path}: {cause}") from cause
 
 
 def _value(text: str) -> Any:

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from onnxgen.foundations.runtime_config import RuntimeConfig
 
 
-def open_llm(model: str, *, config: RuntimeConfig, precision: str) -> LLM:
+def open_llm(model: str, *, config: RuntimeConfig, precision: str, draft_model: str | None = None) -> LLM:
     """Load a model, fetching and building it first where needed, with progress on standard error."""
     from onnxgen.facade.llm import LLM
 
-    return LLM(model, config=config, precision=precision, progress=make_progress())
+    return LLM(model, config=config, precision=precision, draft_model=draft_model, progress=make_progress())
 
 
 def under_adapter(llm: LLM, options: GenerationOptions, path: Path | None) -> GenerationOptions:

@@ -112,6 +112,42 @@ Stop = Annotated[
         "--stop", metavar="TEXT", help="End the answer before TEXT; may be repeated.", show_default=False
     ),
 ]
+SchemaOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--schema",
+        metavar="FILE",
+        help="Answer with JSON that fits the JSON Schema in FILE.",
+        show_default=False,
+    ),
+]
+ToolsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--tools",
+        metavar="FILE",
+        help="Offer the tools that FILE defines (a JSON list, in OpenAI's form); calls are printed as JSON.",
+        show_default=False,
+    ),
+]
+SpeculationOption = Annotated[
+    str | None,
+    typer.Option(
+        "--speculation",
+        metavar="METHOD",
+        help="Guess tokens ahead: off, auto, prompt_lookup, draft_model or heads.",
+        show_default="off, or draft_model with --draft-model",
+    ),
+]
+DraftModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--draft-model",
+        metavar="MODEL",
+        help="A smaller model of the same vocabulary that guesses tokens ahead.",
+        show_default=False,
+    ),
+]
 AdapterOption = Annotated[
     Path | None,
     typer.Option(

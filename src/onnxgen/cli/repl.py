@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import IO
+from collections.abc import Callable, Iterator, Mapping
+from typing import IO, TYPE_CHECKING
 
-from onnxgen.cli.answers import Answer, statistics, stream_answer
+from onnxgen.cli.answers import Answer, statistics, write_answer
 from onnxgen.cli.conversations import Conversation
 from onnxgen.cli.failures import report
 from onnxgen.cli.message_input import MessageInput
 from onnxgen.errors import ContextLengthError, OnnxgenError
 from onnxgen.foundations.suggest import did_you_mean
 
+if TYPE_CHECKING:
+    from onnxgen.facade.llm import Chunk
+
 _HELP = '''\
 /help          this list
 /reset         forget the conversation (the system message stays)
 /system TEXT   set the system message and begin anew; without TEXT show it, with - remove it
+/result TEXT   what a tool gave that the answer called: one for each call, in their order
 /stats         numbers of the last answer and of the session
 /exit          leave; Ctrl-D does too
 """            begins and ends a message of several lines; Alt-Enter breaks a line
@@ -43,12 +47,14 @@ class Repl:
         self._system = system
         self._verbose = verbose
         self._last: Answer | None = None
+        self._results: list[str] = []
         self._num_answers = 0
         self._num_tokens = 0
         self._commands: Mapping[str, Callable[[str], bool]] = {
             "help": self._help,
             "reset": self._reset,
             "system": self._set_system,
+            "result": self._result,
             "stats": self._stats,
             "exit": self._exit,
         }
@@ -82,7 +88,24 @@ class Repl:
         return True
 
     def _answer(self, message: str) -> None:
-        self._last = stream_answer(self._conversation, message, self._out)
+        self._write(lambda: self._conversation.send(message))
+
+    def _result(self, rest: str) -> bool:
+        calls = self._last.completion.tool_calls if self._last and self._last.completion else ()
+        if not calls:
+            self._note("the last answer called no tool")
+            return True
+        self._results.append(rest)
+        if len(self._results) < len(calls):
+            self._note(f"and the result of {calls[len(self._results)].name}?")
+            return True
+        results, self._results = self._results, []
+        self._write(lambda: self._conversation.send_results(results))
+        return True
+
+    def _write(self, ask: Callable[[], Iterator[Chunk]]) -> None:
+        self._results = []
+        self._last = write_answer(ask, self._out)
         self._num_answers += 1
         self._num_tokens += self._last.num_tokens
         if self._last.completion is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
+from contextlib import AbstractContextManager
 
 from onnxgen.engine.core import EngineCore
 from onnxgen.engine.events import EngineEvent, FinishReason
@@ -22,12 +23,14 @@ class SharedEngine:
     """An engine that several threads may ask for answers.
 
     Args:
-        make: Makes the engine when the first request comes.
+        recipe: Makes the engine when the first request comes; leaving the context closes it.
     """
 
-    def __init__(self, make: Callable[[], EngineCore]) -> None:
-        self._make = make
+    def __init__(self, recipe: Callable[[], AbstractContextManager[EngineCore]]) -> None:
+        self._recipe = recipe
         self._core: EngineCore | None = None
+        self._made: AbstractContextManager[EngineCore] | None = None
+        self._parents: AbstractContextManager[EngineCore] | None = None
         self._lock = FairLock()
         self._untaken: dict[int, list[EngineEvent]] = {}
         self._dropped: deque[int] = deque()
@@ -99,16 +102,17 @@ class SharedEngine:
         """End all requests and release the cache. Calling it twice is harmless."""
         with self._lock.held():
             self._closed = True
-            core, self._core = self._core, None
+            made, self._made, self._core = self._made, None, None
             self._untaken.clear()
-            if core is not None:
-                core.close()
+            if made is not None:
+                made.__exit__(None, None, None)
 
     def _opened(self) -> EngineCore:
         if self._closed:
             raise StateError("this model was closed; load it again")
         if self._core is None:
-            self._core = self._make()
+            made = self._recipe()
+            self._core, self._made = made.__enter__(), made
         return self._core
 
     def _step(self, core: EngineCore) -> None:
@@ -132,5 +136,5 @@ class SharedEngine:
     def _begin_anew(self) -> None:
         """In a forked child: another thread may have been in the middle of a step, and goes on in the parent only."""
         self._lock = FairLock()
-        self._core = None
+        self._core, self._made, self._parents = None, None, self._made  # which only the parent may close
         self._untaken = {}

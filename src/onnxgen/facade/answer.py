@@ -2,22 +2,26 @@
 
 ::
 
-    token ──> detokenizer ──> text ──> reasoning splitter ──> reasoning
-                                              └─────────────> visible text ──> stop texts ──> shown
+    token ──> detokenizer ──> text ──> reader ──> reasoning, calls of tools
+                                          └─────> visible text ──> stop texts ──> shown
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 from onnxgen.engine.events import EngineEvent, FinishReason
 from onnxgen.facade.question import Question
-from onnxgen.facade.results import Chunk, Completion, Timings, TokenLogprob, Usage
+from onnxgen.facade.results import AnswerEnd, Chunk, Completion, Timings, TokenLogprob, Usage
 from onnxgen.facade.stops import StopMatcher
 from onnxgen.facade.token_logprobs import described, described_prompt
+from onnxgen.preprocess.answer_pieces import AnswerPieces
 from onnxgen.preprocess.detokenizer import IncrementalDetokenizer
-from onnxgen.preprocess.reasoning import ReasoningSplitter
 from onnxgen.preprocess.tokenizer import Tokenizer
+from onnxgen.preprocess.tool_calls.messages import answer_message
+from onnxgen.preprocess.tool_calls.tools import ToolCall
 
 Clock = Callable[[], float]
 
@@ -51,24 +55,25 @@ class Answer:
         self._question = question
         self._tokenizer = tokenizer
         self._detokenizer = detokenizer
-        reasoning = question.reasoning
-        self._splitter = None if reasoning is None else ReasoningSplitter(reasoning.markers, reasoning.state)
+        self._reader = None if question.reading is None else question.reading.new_reader()
         self._stops = stops
         self._index = index
         self._load_s = load_s
         self._clock = clock
         self._started = started
-        self._cached_tokens = 0
+        self._used = Usage(len(question.request.prompt), 0, 0)
         self._first: float | None = None
         self._last: float | None = None
         self._text: list[str] = []
         self._reasoning: list[str] = []
+        self._calls: list[ToolCall] = []
         self._token_ids: list[int] = []
         self._logprobs: list[TokenLogprob] = []
         self._prompt_logprobs: tuple[TokenLogprob | None, ...] | None = None
         self._stop: str | int | None = None
         self._num_sent = 0
         self._sent_reasoning = 0
+        self._sent_calls = 0
 
     @property
     def text(self) -> str:
@@ -80,6 +85,16 @@ class Answer:
         """The reasoning so far."""
         return "".join(self._reasoning)
 
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The tools that were called so far."""
+        return tuple(self._calls)
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The answer so far as a message of a conversation."""
+        return answer_message(self.text, self.reasoning, self.tool_calls)
+
     def push(self, event: EngineEvent) -> Chunk | None:
         """Take what the engine says of it; returns a piece of the answer if there is text to show or it has ended.
 
@@ -89,7 +104,13 @@ class Answer:
         if event.error is not None:
             raise event.error
         if event.usage is not None:
-            self._cached_tokens = event.usage.cached_tokens
+            used = event.usage
+            self._used = replace(
+                self._used,
+                cached_tokens=used.cached_tokens,
+                draft_tokens=used.draft_tokens,
+                accepted_draft_tokens=used.accepted_draft_tokens,
+            )
         if event.prompt_logprobs is not None:
             self._prompt_logprobs = described_prompt(
                 event.prompt_logprobs, self._question.request.prompt, self._tokenizer
@@ -99,7 +120,7 @@ class Answer:
             return self._chunk(shown, "stop")
         if event.finish_reason is not None:
             return self.finish(event.finish_reason, shown=shown)
-        return self._chunk(shown, None) if shown or self._has_unsent_reasoning else None
+        return self._chunk(shown, None) if shown or self._has_unsent else None
 
     def _push_token(self, event: EngineEvent) -> str:
         """Take a token; returns the text that may be shown now."""
@@ -118,9 +139,8 @@ class Answer:
                 described(event.logprobs, self._tokenizer, text_offset=self._detokenizer.offset)
             )
         text = self._detokenizer.push(event.token_id)
-        if self._splitter is not None:
-            reasoning, text = self._splitter.push(text, event.token_id)
-            self._keep_reasoning(reasoning)
+        if self._reader is not None:
+            text = self._keep(self._reader.push(text, event.token_id))
         shown = self._stops.push(text)
         if shown:
             self._text.append(shown)
@@ -128,31 +148,33 @@ class Answer:
 
     def finish(self, reason: FinishReason, *, shown: str = "") -> Chunk:
         """End the answer: what is held back is shown, unless it completes a stop text."""
-        rest, contents = self._detokenizer.flush(), list[str]()
-        if self._splitter is not None:
-            for reasoning, content in (self._splitter.push(rest), self._splitter.flush()):
-                self._keep_reasoning(reasoning)
-                contents.append(content)
-            rest = "".join(contents)
+        rest = self._detokenizer.flush()
+        if self._reader is not None:
+            ended = reason == "eos" or (reason == "stop" and self._stop is not None)
+            rest = self._keep(self._reader.push(rest)) + self._keep(self._reader.flush(complete=ended))
         rest = self._stops.push(rest)
         if self._stops.stopped:
             reason = "stop"
         rest += self._stops.flush()
         if rest:
             self._text.append(rest)
-        return self._chunk(shown + rest, reason)
+        return self._chunk(shown + rest, "tool_calls" if reason == "eos" and self._calls else reason)
 
-    def _keep_reasoning(self, text: str) -> None:
-        if text:
-            self._reasoning.append(text)
+    def _keep(self, pieces: AnswerPieces) -> str:
+        """Keep what is not text; returns the text."""
+        if pieces.reasoning:
+            self._reasoning.append(pieces.reasoning)
+        self._calls += pieces.calls
+        return pieces.content
 
     @property
-    def _has_unsent_reasoning(self) -> bool:
-        return len(self._reasoning) > self._sent_reasoning
+    def _has_unsent(self) -> bool:
+        return len(self._reasoning) > self._sent_reasoning or len(self._calls) > self._sent_calls
 
-    def _chunk(self, text: str, reason: FinishReason | None) -> Chunk:
+    def _chunk(self, text: str, reason: AnswerEnd | None) -> Chunk:
         first, self._num_sent = self._num_sent, len(self._token_ids)
         reasoning, self._sent_reasoning = self._reasoning[self._sent_reasoning :], len(self._reasoning)
+        calls, self._sent_calls = self._calls[self._sent_calls :], len(self._calls)
         return Chunk(
             text,
             tuple(self._token_ids[first:]),
@@ -161,9 +183,10 @@ class Answer:
             None if reason is None else self._completion(reason),
             reasoning="".join(reasoning),
             logprobs=tuple(self._logprobs[first:]),
+            tool_calls=tuple(calls),
         )
 
-    def _completion(self, reason: FinishReason) -> Completion:
+    def _completion(self, reason: AnswerEnd) -> Completion:
         count, question = len(self._token_ids), self._question
         if self._stops.matched is not None:
             self._stop = question.options.stop[self._stops.matched]
@@ -171,19 +194,20 @@ class Answer:
             self.text,
             tuple(self._token_ids),
             reason,
-            Usage(len(question.request.prompt), count, self._cached_tokens),
+            replace(self._used, completion_tokens=count),
             self._timings(count),
             reasoning=self.reasoning,
             stop=self._stop,
             logprobs=None if question.options.logprobs is None else tuple(self._logprobs),
             prompt_logprobs=self._prompt_logprobs,
+            tool_calls=self.tool_calls,
         )
 
     def _timings(self, count: int) -> Timings:
         ttft = prefill = decode = None
         if self._first is not None:
             ttft = self._first - self._started
-            prefill = _rate(len(self._question.request.prompt) - self._cached_tokens, ttft)
+            prefill = _rate(self._used.prompt_tokens - self._used.cached_tokens, ttft)
             if self._last is not None:
                 decode = _rate(count - 1, self._last - self._first)
         return Timings(self._load_s, ttft, prefill, decode)

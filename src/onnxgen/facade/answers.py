@@ -49,7 +49,7 @@ class Answers:
         self._stopped[index] = chunk
         return (
             replace(chunk, finish_reason=None, completion=None)
-            if chunk.text or chunk.token_ids or chunk.reasoning
+            if chunk.text or chunk.token_ids or chunk.reasoning or chunk.tool_calls
             else None
         )
 
@@ -58,6 +58,13 @@ def _with_usage(stopped: Chunk, end: EngineEvent) -> Chunk:
     """The last piece of an answer that a stop text ended; what else there was to show was shown at once."""
     completion = stopped.completion
     if completion is not None and end.usage is not None:
-        usage = replace(completion.usage, cached_tokens=end.usage.cached_tokens)
+        usage = replace(
+            completion.usage,
+            cached_tokens=end.usage.cached_tokens,
+            draft_tokens=end.usage.draft_tokens,
+            accepted_draft_tokens=end.usage.accepted_draft_tokens,
+        )
         completion = replace(completion, usage=usage)
-    return replace(stopped, text="", token_ids=(), reasoning="", logprobs=(), completion=completion)
+    return replace(
+        stopped, text="", token_ids=(), reasoning="", logprobs=(), tool_calls=(), completion=completion
+    )

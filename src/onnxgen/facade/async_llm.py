@@ -58,6 +58,8 @@ class AsyncLLM:
             machine is fetched, what is not built is built, both into the configuration's cache folder.
         config: How to run it; None reads ``ONNXGEN_*`` variables and the user's configuration file.
         precision: The precision of a build that is needed.
+        draft_model: A smaller model of the same vocabulary, which guesses tokens ahead for requests whose
+            ``speculation`` says so.
         progress: Shows fetching, building, and the compilation of kernels on a machine's first run.
         engine: How requests share the model. None: as `LLM` has it.
         backend: An executor that is loaded already, for a model folder; only in this process. It stays the caller's
@@ -85,6 +87,7 @@ class AsyncLLM:
         *,
         config: RuntimeConfig | None = None,
         precision: str = "int4",
+        draft_model: str | bytes | os.PathLike[str] | None = None,
         progress: Progress = SILENT,
         engine: EngineConfig | None = None,
         backend: Backend | None = None,
@@ -101,12 +104,16 @@ class AsyncLLM:
             )
         self.config = load_runtime_config().config if config is None else config
         folder = resolve_model(model, config=self.config, precision=precision, progress=progress)
+        draft = None
+        if draft_model is not None:
+            draft = resolve_model(draft_model, config=self.config, precision=precision, progress=progress)
         started = clock()
         self._served = ServedModel(
             folder,
             config=self.config,
             engine=engine,
             backend=backend,
+            draft=draft,
             own_process=not in_process,
             progress=progress,
             clock=clock,
@@ -184,8 +191,8 @@ class AsyncLLM:
 
         Returns:
             The pieces of all answers, as they come. Options, and prompts against the model's context, are checked at
-            once; what the engine refuses (a smaller ``max_seq_tokens``, a full queue) comes with the first piece. The
-            first error ends all answers of the call.
+            once; what the engine refuses (a smaller ``max_seq_tokens``, a full queue), and a grammar that cannot be held
+            to, comes with the first piece. The first error ends all answers of the call.
 
         Raises:
             OptionError: An option is unknown or out of range, or a prompt is empty.
@@ -211,7 +218,7 @@ class AsyncLLM:
 
         Args:
             messages: Mappings with ``role`` and ``content``, as chat templates take them.
-            tools: Tool definitions for the template.
+            tools: Definitions of tools that the model may call; see `LLM.chat`.
             options: How to answer.
             prompt_options: How the conversation becomes a prompt.
             priority: See `generate`.
@@ -403,6 +410,7 @@ class AsyncLLM:
             for chunk in await asyncio.to_thread(self._served.search, questions):
                 yield chunk
             return
+        await asyncio.to_thread(self._text.check_grammars, questions)
         stream = Stream(self._loop.requests(), start_answers(self._text, questions))
         try:
             first = 0

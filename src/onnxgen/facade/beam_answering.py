@@ -33,6 +33,11 @@ def check_beam_question(question: Question) -> None:
         value = getattr(question.options, name)
         if value is not None and value is not False and value != ():
             raise OptionError(f"{name}={value!r:.60} does not go together with beams; {instead}")
+    if question.request.grammar is not None:
+        raise OptionError(
+            "beams cannot be held to a grammar, which response_format and tools ask for; leave num_beams out, or offer "
+            "tools with tool_choice='none'"
+        )
 
 
 def answer_with_beams(

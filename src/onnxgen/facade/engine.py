@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import TYPE_CHECKING, Self
 
+from onnxgen.engine.client.folder_grammars import FolderGrammars
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.events import EngineEvent as CoreEvent
 from onnxgen.engine.of_model import engine_of
 from onnxgen.engine.sampling.options import check_integer
 from onnxgen.engine.stats import EngineStats
-from onnxgen.errors import CapabilityError
 from onnxgen.facade.engine_buffer import EngineEventBuffer
 from onnxgen.facade.engine_request import EngineEvent, EngineServices, Request
 from onnxgen.facade.model import Model
+from onnxgen.facade.search.engine_counts import speculative_report
 from onnxgen.facade.text_model import default_engine_config
 
 if TYPE_CHECKING:
@@ -65,7 +67,11 @@ class Engine:
     def __init__(self, model: Model, config: EngineConfig | None = None) -> None:
         self._config = config or default_engine_config(model.runtime)
         self._spec = model.spec
-        self._core = engine_of(model.spec, model.backend, self._config)
+        spec = model.spec
+        self._grammars = FolderGrammars(
+            spec.tokenizer_dir, vocab_size=model.backend.vocab_size, eos_ids=spec.tokens.eos
+        )
+        self._core = engine_of(spec, model.backend, self._config, grammars=self._grammars)
         self._core.adopt()
         self._turns: dict[int, Request] = {}
         self._ready: deque[CoreEvent] = deque()
@@ -121,12 +127,16 @@ class Engine:
         return EngineCapabilities(budgets.max_seqs, self._core.max_seq_tokens, budgets.max_step_tokens)
 
     def max_draft_tokens_per_proposal(self) -> int:
-        """0: nothing is speculated in this version."""
-        return 0
+        """The most tokens that are guessed ahead at once; 0: none are, unless ``EngineConfig.speculation`` says so."""
+        speculation = self._config.speculation
+        return 0 if speculation.method == "off" else speculation.max_draft_tokens
 
-    def get_speculative_stats(self) -> NoReturn:
-        """Not supported: raises `CapabilityError`."""
-        raise CapabilityError("nothing is speculated in this version, so there are no statistics")
+    def get_speculative_stats(self) -> Mapping[str, int | float | bool | list[int]]:
+        """What guessing ahead did for all turns, under the names that `Generator.get_speculative_stats` has.
+
+        What only a single sequence has, such as tokens that wait to be handed out, is 0.
+        """
+        return speculative_report(self._core.stats().speculation)
 
     def stats(self) -> EngineStats:
         """What it has done so far."""
@@ -138,6 +148,7 @@ class Engine:
         for request in self._turns.values():
             request.abandon()
         self._turns.clear()
+        self._grammars.close()
         self._ready.clear()
 
     def __enter__(self) -> Self:

@@ -109,6 +109,7 @@ class Request:
             OptionError: There are no tokens, or not one list of them, or options contradict each other.
             TokenIdError: A token id is outside the vocabulary.
             ContextLengthError: The session would become too long.
+            GrammarError: The options' guidance cannot be held to.
             AdmissionError: It can never fit the cache.
         """
         self._check_open()
@@ -137,6 +138,7 @@ class Request:
             session,
             sampling=settings.sampling(services.spec.search, num_tokens=len(session)),
             max_new_tokens=min(settings.max_generated_tokens or room, room),
+            grammar=settings.grammar,
         )
         core_id = services.core.submit(request)
         self._num_turns += 1
@@ -188,7 +190,9 @@ class Request:
 
     def set_draft_tokens(self, tokens: Sequence[int]) -> NoReturn:
         """Not supported: raises `CapabilityError`."""
-        raise CapabilityError(f"{len(tokens)} draft tokens were given; this version does not speculate")
+        raise CapabilityError(
+            f"{len(tokens)} draft tokens were given; guesses come from what EngineConfig.speculation names"
+        )
 
     def close(self) -> None:
         """End the session, a running turn included. Calling it twice is harmless."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from onnxgen.engine.beams.options import BeamOptions
+from onnxgen.engine.constraints.grammar import Grammar
 from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.sampling.checks import check_integer
 from onnxgen.engine.sampling.custom import (
@@ -17,8 +18,10 @@ from onnxgen.engine.sampling.custom import (
     check_sampler,
 )
 from onnxgen.engine.sampling.options import SamplingOptions
+from onnxgen.engine.speculation.options import Speculation
 from onnxgen.errors import OptionError
-from onnxgen.facade.option_forms import biases, forced, ids, texts, words
+from onnxgen.facade.option_forms import biases, forced, ids, read_speculation, texts, words
+from onnxgen.facade.response_format import read_response_format
 from onnxgen.foundations.suggest import did_you_mean
 from onnxgen.metadata.model_spec import SearchDefaults
 
@@ -113,6 +116,10 @@ class GenerationOptions:
         early_stopping: With beams: True ends with the first ``num_beams`` answers, False when no better one is
             likely, "never" when no better one is possible.
         adapter: Name of a loaded adapter.
+        response_format: What the answer must look like: a `Grammar`, a mapping in OpenAI's form, or a pydantic model; see
+            `read_response_format`. Reasoning before the answer, where the model marks it, is free.
+        speculation: How tokens are guessed ahead, so that answers come sooner: a `Speculation`, or the name of one of its
+            methods, such as ``prompt_lookup``. None: as the engine is configured.
         logits_processors: Change logits before a token is chosen, see `LogitsProcessor` and `BatchLogitsProcessor`.
         sampler: Chooses the tokens instead of all of the above, see `Sampler`.
     """
@@ -159,6 +166,8 @@ class GenerationOptions:
     length_penalty: float | None = None
     early_stopping: bool | Literal["never"] | None = None
     adapter: str | None = None
+    response_format: Grammar | Mapping[str, Any] | type | str | None = None
+    speculation: Speculation | str | None = None
     logits_processors: Sequence[LogitsProcessor | BatchLogitsProcessor] = ()
     sampler: Sampler | None = None
 
@@ -174,6 +183,8 @@ class GenerationOptions:
         object.__setattr__(self, "bad_words", words(self.bad_words))
         object.__setattr__(self, "logit_bias", biases(self.logit_bias))
         object.__setattr__(self, "forced_tokens", forced(self.forced_tokens))
+        object.__setattr__(self, "response_format", read_response_format(self.response_format))
+        object.__setattr__(self, "speculation", read_speculation(self.speculation))
         check_processors("logits_processors", self.logits_processors)
         check_sampler(self.sampler)
         check_integer("min_new_tokens", self.min_new_tokens, low=0)
@@ -212,9 +223,15 @@ class GenerationOptions:
             "logprobs_of": self.logprobs_of,
             "prompt_logprobs": self.prompt_logprobs,
             "adapter": self.adapter,
+            "speculation": self.speculation,
             "processors": tuple(self.logits_processors),
             "sampler": self.sampler,
         }
+
+    @property
+    def grammar(self) -> Grammar | None:
+        """What ``response_format`` says."""
+        return self.response_format if isinstance(self.response_format, Grammar) else None
 
     def drawing_options(self) -> list[str]:
         """Names of the options that switch sampling on, as far as they were given and are not off."""

@@ -39,6 +39,8 @@ class LLM:
             machine is fetched, what is not built is built, both into the configuration's cache folder.
         config: How to run it; None reads ``ONNXGEN_*`` variables and the user's configuration file.
         precision: The precision of a build that is needed.
+        draft_model: A smaller model of the same vocabulary, which guesses tokens ahead for requests whose
+            ``speculation`` says so.
         progress: Shows fetching, building, and the compilation of kernels on a machine's first run.
         engine: How requests share the model: cache, budgets of a step, policy. None: as the configuration's
             ``prefill_chunk_tokens`` says, with the defaults of `EngineConfig`.
@@ -63,6 +65,7 @@ class LLM:
         *,
         config: RuntimeConfig | None = None,
         precision: str = "int4",
+        draft_model: str | bytes | os.PathLike[str] | None = None,
         progress: Progress = SILENT,
         engine: EngineConfig | None = None,
         backend: Backend | None = None,
@@ -73,9 +76,12 @@ class LLM:
 
         self.config = load_runtime_config().config if config is None else config
         folder = resolve_model(model, config=self.config, precision=precision, progress=progress)
+        draft = None
+        if draft_model is not None:
+            draft = resolve_model(draft_model, config=self.config, precision=precision, progress=progress)
         with shown_by(progress):
             self._text_model = TextModel(
-                folder, config=self.config, engine=engine, backend=backend, clock=clock
+                folder, config=self.config, engine=engine, backend=backend, draft=draft, clock=clock
             )
         self.spec: ModelSpec = self._text_model.text.spec
         self.tokenizer: Tokenizer = self._text_model.text.tokenizer
@@ -164,7 +170,7 @@ class LLM:
 
         Args:
             messages: Mappings with ``role`` and ``content``, as chat templates take them.
-            tools: Tool definitions for the template.
+            tools: Definitions of tools that the model may call, in OpenAI's form; ``tool_choice`` says whether it must.
             options: How to answer.
             prompt_options: How the conversation becomes a prompt.
             stream: Give pieces as they come instead of a completion.
@@ -175,7 +181,9 @@ class LLM:
 
         Raises:
             ChatTemplateError: The model has no chat template, or it refuses the messages.
-            OptionError: An option is unknown or out of range.
+            OptionError: An option is unknown or out of range, or a definition of a tool is.
+            GrammarError: What the answer must look like cannot be held to.
+            CapabilityError: Tools are given, and nothing shows how the model calls them.
             ContextLengthError: The conversation does not fit the context.
         """
         settings, prompt_settings = changed_chat_options(options, prompt_options, overrides)
@@ -281,15 +289,20 @@ class LLM:
         return perplexity_of(self._scores(questions))
 
     def session(
-        self, *, system: str | None = None, prompt_options: PromptOptions | None = None
+        self,
+        *,
+        system: str | None = None,
+        tools: Messages | None = None,
+        prompt_options: PromptOptions | None = None,
     ) -> ChatSession:
         """A conversation that keeps what it has computed between turns.
 
         Args:
             system: Instructions in front of the conversation.
+            tools: As in `chat`; `ChatSession.send_results` gives the model what they say.
             prompt_options: How the conversation becomes a prompt.
         """
-        return ChatSession(self._text_model, system=system, prompt_options=prompt_options)
+        return ChatSession(self._text_model, system=system, tools=tools, prompt_options=prompt_options)
 
     def load_adapter(self, path: str | os.PathLike[str], name: str) -> None:
         """Load a low-rank adapter, which requests then use by ``adapter=name``; others are answered without it.

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from onnxgen.backends.base import Backend, DecoderModel, GivesEmbeddings
+from onnxgen.engine.speculation.loaded import checked_decoder
+from onnxgen.engine.speculation.options import NO_SPECULATION, Speculation
 from onnxgen.errors import CapabilityError, ConfigError, OptionError, TokenIdError
 from onnxgen.facade.config import Config
 from onnxgen.foundations.runtime_config import RuntimeConfig
@@ -41,6 +43,7 @@ class Model:
         backend: An executor that is loaded already, such as `onnxgen.backends.fake.FakeBackend`. It stays the
             caller's to close.
         draft: Likewise one that guesses tokens for it. Without ``backend``, the folder says whether there is one.
+        speculation: What an engine on it will do; heads of the model's own read more of it than its logits.
 
     Attributes:
         draft: The executor of a smaller model, whose tokens the other one only checks; None: there is none.
@@ -61,6 +64,7 @@ class Model:
         runtime: RuntimeConfig | None = None,
         backend: Backend | None = None,
         draft: Backend | None = None,
+        speculation: Speculation = NO_SPECULATION,
     ) -> None:
         if isinstance(backend, str):
             raise ConfigError(
@@ -71,7 +75,8 @@ class Model:
         self._runtime = runtime or _runtime_from_environment()
         self._owned = backend is None
         with ExitStack() as loaded:
-            self._backend = backend or _load_backend(self._spec.decoder, self._runtime)
+            decoder = checked_decoder(self._spec, speculation)
+            self._backend = backend or _load_backend(decoder, self._runtime)
             if self._owned:
                 loaded.callback(self._backend.close)
             self.draft = draft

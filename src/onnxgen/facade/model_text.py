@@ -8,19 +8,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from onnxgen.engine.constraints.grammar import Grammar
 from onnxgen.engine.request import EngineRequest, longest
 from onnxgen.errors import ChatTemplateError, OptionError
 from onnxgen.facade.answer import Answer, Clock
 from onnxgen.facade.config import Config
 from onnxgen.facade.generation_options import GenerationOptions
 from onnxgen.facade.prompt_options import PromptOptions
-from onnxgen.facade.question import Question, Reasoning
+from onnxgen.facade.question import Question
 from onnxgen.facade.sampling_of import sampling_for
 from onnxgen.facade.stops import StopMatcher
 
 if TYPE_CHECKING:
-    from onnxgen.preprocess.chat_template import ChatTemplate
-    from onnxgen.preprocess.reasoning_markers import ReasoningMarkers
+    from onnxgen.engine.constraints.compiler import GrammarCompiler
+    from onnxgen.facade.chat_form import ChatForm
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -53,7 +54,6 @@ class ModelText:
         self.unused_ids = self.tokenizer.unused_ids(self.spec.vocab_size)
         self.clock = clock
         self.load_s = 0.0
-        self._template: ChatTemplate | None = None
 
     def encode_text(self, text: str) -> list[int]:
         """Token ids of a text as it is, with the special tokens that the tokenizer adds; never empty.
@@ -75,7 +75,7 @@ class ModelText:
             OptionError: There is nothing to begin with, or an option does not fit the model.
             ContextLengthError: It does not fit the context, or not with ``max_new_tokens``.
         """
-        return Question(self.request(self.encode_text(text), options), options)
+        return Question(self.request(self.encode_text(text), options, grammar=options.grammar), options)
 
     def chat_question(
         self,
@@ -89,23 +89,31 @@ class ModelText:
 
         Raises:
             ChatTemplateError: The model has no chat template, or it refuses the messages.
-            OptionError: An option does not fit the model.
+            OptionError: An option does not fit the model, or a definition of a tool is wrong.
+            CapabilityError: Nothing shows how the model calls tools.
             ContextLengthError: It does not fit the context, or not with ``max_new_tokens``.
         """
-        from onnxgen.preprocess.past_reasoning import without_reasoning
-        from onnxgen.preprocess.reasoning_markers import prompt_state
+        from onnxgen.facade.answer_rules import answer_rules
+        from onnxgen.preprocess.tool_calls.tools import read_tools
 
-        markers = self._reasoning_markers if prompt_options.split_reasoning else None
-        if markers is not None and not self._drops_reasoning:
-            messages = without_reasoning(messages, markers)
-        prompt = self._chat_template().prompt(
+        form, choice = self._chat_form, prompt_options.choice
+        definitions = read_tools(tools or ())
+        choice.check(definitions)
+        bound = form.tool_format(prompt_options.tool_call_format) if definitions else None
+        prompt = form.prompt(messages, prompt_options, tools=tools or (), definitions=definitions)
+        rules = answer_rules(
             self.tokenizer,
-            messages,
-            tools=tools or None,
-            **_template_arguments(prompt_options),
+            options,
+            prompt_options,
+            reasoning=form.reasoning(prompt),
+            tools=definitions,
+            bound=bound,
         )
-        reasoning = None if markers is None else Reasoning(markers, prompt_state(markers, prompt.shadowed))
-        return Question(self.request(prompt.token_ids, options), options, reasoning)
+        return Question(
+            self.request(prompt.token_ids, rules.options, grammar=rules.grammar),
+            rules.options,
+            form.reading(prompt, prompt_options, rules.tool_use),
+        )
 
     def infill_question(
         self,
@@ -129,19 +137,26 @@ class ModelText:
         prompt = fim_prompt(self.tokenizer, prefix, suffix, file=file, repository=repository, context=context)
         stop_ids = (*options.stop_token_ids, *prompt.stop_ids)
         options = options.with_changes({"stop_token_ids": stop_ids})
-        return Question(self.request(prompt.token_ids, options), options)
+        return Question(self.request(prompt.token_ids, options, grammar=options.grammar), options)
 
     @property
     def has_chat_template(self) -> bool:
         """Whether conversations can be put into a prompt."""
         try:
-            self._chat_template()
+            _ = self._chat_form
         except ChatTemplateError:
             return False
         return True
 
-    def request(self, prompt: Sequence[int], options: GenerationOptions) -> EngineRequest:
+    def request(
+        self, prompt: Sequence[int], options: GenerationOptions, *, grammar: Grammar | None = None
+    ) -> EngineRequest:
         """A prompt, and how it is answered.
+
+        Args:
+            prompt: Token ids.
+            options: How to answer.
+            grammar: What the answer must look like.
 
         Raises:
             OptionError: An option does not fit the model.
@@ -154,6 +169,7 @@ class ModelText:
             prompt,
             sampling=sampling,
             max_new_tokens=options.max_new_tokens,
+            grammar=grammar,
             **options.asked_of_engine(),
         )
         longest(request, context_length=self.spec.context_length)
@@ -163,8 +179,8 @@ class ModelText:
         """The answers to a question that is asked now, of which the first has index ``first``."""
         from onnxgen.preprocess.detokenizer import IncrementalDetokenizer
 
-        started, reasoning = self.clock(), question.reasoning
-        shown_ids = frozenset[int]() if reasoning is None else reasoning.markers.shown_ids
+        started, reading = self.clock(), question.reading
+        shown_ids = frozenset[int]() if reading is None else reading.shown_ids
         return [
             Answer(
                 question,
@@ -179,26 +195,29 @@ class ModelText:
             for i in range(question.request.n)
         ]
 
+    def check_grammars(self, questions: Iterable[Question]) -> None:
+        """Compile what answers must look like, so that an engine finds it done; may take a while.
+
+        Raises:
+            GrammarError: It cannot be held to.
+        """
+        for grammar in {question.request.grammar for question in questions} - {None}:
+            assert grammar is not None
+            self.grammars.compile(grammar)
+
     @cached_property
-    def _reasoning_markers(self) -> ReasoningMarkers | None:
-        from onnxgen.preprocess.reasoning_markers import find_reasoning_markers
+    def grammars(self) -> GrammarCompiler:
+        """Compiles what answers must look like."""
+        from onnxgen.engine.constraints.compiler import GrammarCompiler
 
-        return find_reasoning_markers(self._chat_template().text, self.tokenizer)
+        return GrammarCompiler(self.tokenizer, vocab_size=self.spec.vocab_size, eos_ids=self.spec.tokens.eos)
 
     @cached_property
-    def _drops_reasoning(self) -> bool:
-        """Whether the template leaves the reasoning of earlier answers out by itself."""
-        from onnxgen.preprocess.past_reasoning import drops_reasoning
-
-        markers = self._reasoning_markers
-        return markers is None or drops_reasoning(self._chat_template(), markers)
-
-    def _chat_template(self) -> ChatTemplate:
+    def _chat_form(self) -> ChatForm:
+        from onnxgen.facade.chat_form import ChatForm
         from onnxgen.preprocess.chat_template import ChatTemplate
 
-        if self._template is None:
-            self._template = ChatTemplate.require(self.spec.tokenizer_dir)
-        return self._template
+        return ChatForm(ChatTemplate.require(self.spec.tokenizer_dir), self.tokenizer)
 
 
 def texts_of(prompts: object, *, name: str = "prompts") -> list[str]:
@@ -222,15 +241,3 @@ def texts_of(prompts: object, *, name: str = "prompts") -> list[str]:
                 f"{name} must hold texts, got {text!r:.60} at {index}; token ids are for Generator.append_tokens"
             )
     return cast("list[str]", texts)
-
-
-def _template_arguments(options: PromptOptions) -> dict[str, Any]:
-    now = options.now
-    return {
-        **options.template_variables,
-        "continue_final_message": options.continue_final_message,
-        "fold_system": options.fold_system,
-        "allow_special_tokens": options.allow_special_tokens,
-        "template": options.template,
-        "clock": None if now is None else (lambda: now),
-    }

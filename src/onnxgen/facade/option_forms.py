@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
+from dataclasses import fields
+from typing import Any, cast
 
 from onnxgen.engine.sampling.checks import check_integer
 from onnxgen.engine.sampling.token_options import token_bias, token_places
+from onnxgen.engine.speculation.options import Speculation
 from onnxgen.errors import OptionError
+from onnxgen.foundations.suggest import did_you_mean
 
 
 def texts(name: str, value: object) -> tuple[str, ...]:
@@ -85,3 +88,26 @@ def forced(value: object) -> str | Sequence[int] | dict[int, int]:
     if isinstance(value, Mapping):
         return dict(token_places("forced_tokens", value))
     return ids("forced_tokens", value)
+
+
+def read_speculation(value: object) -> Speculation | None:
+    """How tokens are guessed ahead: the options, a mapping of them, or the name of a method.
+
+    Raises:
+        OptionError: It is something else, or a value is out of range.
+    """
+    if value is None or isinstance(value, Speculation):
+        return value
+    if isinstance(value, str):
+        return Speculation(cast("Any", value))
+    if not isinstance(value, Mapping):
+        raise OptionError(
+            f"speculation must be Speculation options or the name of a method, got {value!r:.60}"
+        )
+    given, known = cast("Mapping[str, Any]", value), [field.name for field in fields(Speculation)]
+    for name in given:
+        if name not in known:
+            raise OptionError(
+                f"unknown option {name!r} of speculation{did_you_mean(name, known)} (known: {', '.join(known)})"
+            )
+    return Speculation(**given)

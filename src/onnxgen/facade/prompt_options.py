@@ -1,4 +1,4 @@
-"""`PromptOptions`: how a conversation becomes a prompt."""
+"""`PromptOptions`: how a conversation becomes a prompt, and how its answer is read."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from onnxgen.errors import OptionError
 from onnxgen.facade.generation_options import GenerationOptions, changed_options
+from onnxgen.facade.tool_choice import AUTO, ToolChoice, read_tool_choice
 
 _RESERVED = frozenset(
     {
@@ -27,7 +28,7 @@ _RESERVED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PromptOptions:
-    """How a conversation becomes a prompt.
+    """How a conversation becomes a prompt, and how its answer is read.
 
     Attributes:
         template: Name of one of the model's templates; None chooses.
@@ -37,6 +38,11 @@ class PromptOptions:
         allow_special_tokens: Control tokens written out in messages are control tokens. Otherwise they are text.
         split_reasoning: Reasoning goes into `Completion.reasoning` where the template marks it. False: it stays in
             the text, with its marks.
+        tool_choice: Whether tools that are offered are called: ``auto``, ``none``, ``required`` (at least one), or one of
+            them, as ``{"type": "function", "function": {"name": ...}}``. A grammar holds the model to it.
+        parallel_tool_calls: An answer may call more than one tool.
+        tool_call_format: How the model writes calls, by a name of `onnxgen.preprocess.tool_calls.formats.FORMATS`, for
+            models whose chat template does not show it. None: as the template shows it.
         now: What the template takes for the time; None is the system's. Keep one per conversation, or a template
             that writes the date begins anew at midnight.
     """
@@ -47,6 +53,9 @@ class PromptOptions:
     fold_system: bool = False
     allow_special_tokens: bool = False
     split_reasoning: bool = True
+    tool_choice: str | Mapping[str, Any] | ToolChoice = AUTO
+    parallel_tool_calls: bool = True
+    tool_call_format: str | None = None
     now: datetime.datetime | None = None
 
     def __post_init__(self) -> None:
@@ -55,11 +64,14 @@ class PromptOptions:
         Raises:
             OptionError: Naming the option.
         """
-        for name in ("continue_final_message", "fold_system", "allow_special_tokens", "split_reasoning"):
+        for name in _SWITCHES:
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(f"{name} must be True or False, got {getattr(self, name)!r:.60}")
-        if self.template is not None and not isinstance(self.template, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise OptionError(f"template must be the name of a template, got {self.template!r:.60}")
+        for name in ("template", "tool_call_format"):
+            value: object = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise OptionError(f"{name} must be the name of one, got {value!r:.60}")
+        object.__setattr__(self, "tool_choice", read_tool_choice(self.tool_choice))
         if self.now is not None and not isinstance(self.now, datetime.datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise OptionError(f"now must be a datetime, got {self.now!r:.60}")
         given = self.template_variables
@@ -70,6 +82,19 @@ class PromptOptions:
             raise OptionError(f"{min(clash)!r} is not a template variable that can be set")
         object.__setattr__(self, "template_variables", variables)
 
+    @property
+    def choice(self) -> ToolChoice:
+        """What ``tool_choice`` says."""
+        return read_tool_choice(self.tool_choice)
+
+
+_SWITCHES = (
+    "continue_final_message",
+    "fold_system",
+    "allow_special_tokens",
+    "split_reasoning",
+    "parallel_tool_calls",
+)
 
 _NAMES = tuple(f.name for f in fields(PromptOptions))
 

@@ -6,20 +6,7 @@ from dataclasses import dataclass
 
 from onnxgen.engine.request import EngineRequest
 from onnxgen.facade.generation_options import GenerationOptions
-from onnxgen.preprocess.reasoning_markers import PromptState, ReasoningMarkers
-
-
-@dataclass(frozen=True, slots=True)
-class Reasoning:
-    """How reasoning is told from an answer.
-
-    Attributes:
-        markers: What the model puts around it.
-        state: What the prompt says of it at its end.
-    """
-
-    markers: ReasoningMarkers
-    state: PromptState
+from onnxgen.facade.reading import Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +16,9 @@ class Question:
     Attributes:
         request: For the engine.
         options: What was asked for.
-        reasoning: How reasoning is told from the answer; None: it is not.
+        reading: How reasoning and calls of tools are told from the text; None: all of it is text.
     """
 
     request: EngineRequest
     options: GenerationOptions
-    reasoning: Reasoning | None = None
+    reading: Reading | None = None

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, Literal
 
 from onnxgen.engine.events import FinishReason
+from onnxgen.preprocess.tool_calls.messages import answer_message
+from onnxgen.preprocess.tool_calls.tools import ToolCall
+
+AnswerEnd = FinishReason | Literal["tool_calls"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +21,15 @@ class Usage:
         prompt_tokens: Tokens of the prompt.
         completion_tokens: Tokens of the answer, without the end-of-sequence token.
         cached_tokens: Tokens of the prompt that an earlier turn or another request had computed already.
+        draft_tokens: Tokens that were guessed ahead.
+        accepted_draft_tokens: Those of them that are part of the answer.
     """
 
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int
+    draft_tokens: int = 0
+    accepted_draft_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +96,8 @@ class Completion:
     Attributes:
         text: The answer, without the stop text that ended it, and without its reasoning.
         token_ids: The tokens that were generated, without the end-of-sequence token.
-        finish_reason: ``eos`` (end-of-sequence token), ``stop`` (stop text or stop token), ``length``, ``deadline``
-            or ``cancelled``.
+        finish_reason: ``eos`` (end-of-sequence token, or what was asked for is complete), ``tool_calls`` (likewise,
+            and tools are called), ``stop`` (stop text or stop token), ``length``, ``deadline`` or ``cancelled``.
         usage: Token counts.
         timings: Durations.
         reasoning: What the model thought before it answered, where its chat template marks that; else empty.
@@ -97,11 +106,13 @@ class Completion:
         prompt_logprobs: Of each token of the prompt, if they were asked for; None for the first. Of several answers to
             one prompt, the first has them.
         score: With beams: the answer's log probability divided by its length to the power of ``length_penalty``.
+        tool_calls: The tools that the model calls, with arguments as JSON text. A call that was cut is none: it stays in
+            ``text``.
     """
 
     text: str
     token_ids: tuple[int, ...]
-    finish_reason: FinishReason
+    finish_reason: AnswerEnd
     usage: Usage
     timings: Timings
     reasoning: str = ""
@@ -109,6 +120,12 @@ class Completion:
     logprobs: tuple[TokenLogprob, ...] | None = None
     prompt_logprobs: tuple[TokenLogprob | None, ...] | None = None
     score: float | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The answer as a message of a conversation, to append before the results of its calls or the next question."""
+        return answer_message(self.text, self.reasoning, self.tool_calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +140,17 @@ class Chunk:
         completion: The whole answer, in its last piece only.
         reasoning: New reasoning.
         logprobs: Of ``token_ids``, if they were asked for.
+        tool_calls: New calls of tools, each whole.
     """
 
     text: str
     token_ids: tuple[int, ...]
     index: int = 0
-    finish_reason: FinishReason | None = None
+    finish_reason: AnswerEnd | None = None
     completion: Completion | None = None
     reasoning: str = ""
     logprobs: tuple[TokenLogprob, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

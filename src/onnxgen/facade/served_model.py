@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from onnxgen.backends.base import Backend
 from onnxgen.engine.client import EngineClient, ModelRecipe, in_process, in_subprocess
 from onnxgen.engine.config import EngineConfig
+from onnxgen.engine.speculation.loaded import proposer_recipes
+from onnxgen.engine.speculation.of_models import check_draft_folder
 from onnxgen.errors import CapabilityError
 from onnxgen.facade.answer import Clock
 from onnxgen.facade.model_text import ModelText
@@ -17,6 +18,7 @@ from onnxgen.facade.results import Chunk
 from onnxgen.facade.text_model import TextModel, default_engine_config
 from onnxgen.foundations.progress import Progress, shown_by
 from onnxgen.foundations.runtime_config import RuntimeConfig
+from onnxgen.metadata.load import load_model_spec
 
 
 class ServedModel:
@@ -27,6 +29,7 @@ class ServedModel:
         config: How to run it.
         engine: How requests share it; None: as `default_engine_config` says.
         backend: An executor that is loaded already, for an engine in a thread; it stays the caller's to close.
+        draft: The folder of a smaller model that guesses tokens.
         own_process: The engine gets a process of its own, which loads the model when it starts; else a thread.
         progress: Shows loading in this process.
         clock: Seconds from any beginning.
@@ -38,6 +41,7 @@ class ServedModel:
     Raises:
         ModelFileError: A file of the folder is missing or wrong.
         BackendError: The backend failed to load the model.
+        ConfigError: The draft model has another vocabulary.
     """
 
     def __init__(
@@ -47,6 +51,7 @@ class ServedModel:
         config: RuntimeConfig,
         engine: EngineConfig | None,
         backend: Backend | None,
+        draft: Path | None,
         own_process: bool,
         progress: Progress,
         clock: Clock,
@@ -55,10 +60,22 @@ class ServedModel:
         self._model: TextModel | None = None
         if own_process:
             self.text = ModelText(folder, clock=clock)
-            self.client = in_subprocess(ModelRecipe(folder, config, engine, unused=self.text.unused_ids))
+            if draft is not None:
+                check_draft_folder(self.text.spec, load_model_spec(draft), tokenizer=self.text.tokenizer)
+            self.client = in_subprocess(
+                ModelRecipe(
+                    folder,
+                    config,
+                    engine,
+                    unused=self.text.unused_ids,
+                    proposers=proposer_recipes(self.text.spec, config, engine.speculation, draft=draft),
+                )
+            )
         else:
             with shown_by(progress):
-                model = TextModel(folder, config=config, backend=backend, clock=clock)
+                model = TextModel(
+                    folder, config=config, engine=engine, backend=backend, draft=draft, clock=clock
+                )
             self._model, self.text = model, model.text
             self.client = _in_thread(model, engine)
 
@@ -87,4 +104,4 @@ class ServedModel:
 
 
 def _in_thread(model: TextModel, config: EngineConfig) -> EngineClient:
-    return in_process(lambda: contextlib.closing(model.make_engine(config)))
+    return in_process(lambda: model.open_engine(config))

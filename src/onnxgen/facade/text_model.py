@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
 from onnxgen.backends.base import Backend
@@ -12,7 +13,7 @@ from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.core import EngineCore
 from onnxgen.engine.of_model import engine_of
 from onnxgen.engine.shared import SharedEngine
-from onnxgen.errors import CapabilityError
+from onnxgen.engine.speculation.loaded import LoadedProposers
 from onnxgen.facade.adapters import Adapters
 from onnxgen.facade.answer import Answer, Clock
 from onnxgen.facade.answering import answer_questions, start_answers
@@ -33,6 +34,7 @@ class TextModel:
         config: How to run it.
         engine: How requests share it.
         backend: An executor that is loaded already; it stays the caller's to close.
+        draft: The folder of a smaller model that guesses tokens.
         clock: Seconds from any beginning.
 
     Attributes:
@@ -44,6 +46,7 @@ class TextModel:
     Raises:
         ModelFileError: A file of the folder is missing or wrong.
         BackendError: The backend failed to load the model.
+        ConfigError: The draft model has another vocabulary.
     """
 
     def __init__(
@@ -53,23 +56,54 @@ class TextModel:
         config: RuntimeConfig,
         engine: EngineConfig | None = None,
         backend: Backend | None = None,
+        draft: Path | None = None,
         clock: Clock = time.perf_counter,
     ) -> None:
         started = clock()
+        self._engine_config = engine or default_engine_config(config)
+        speculation = self._engine_config.speculation
         self.text = ModelText(folder, clock=clock)  # before the weights: a broken tokenizer is told at once
-        self.model = Model(self.text.config, runtime=config, backend=backend)
+        self.model = Model(self.text.config, runtime=config, backend=backend, speculation=speculation)
         try:
             self.model.check_inputs()
-        except CapabilityError:
+            self._guessing = LoadedProposers(
+                self.text.spec,
+                config,
+                speculation,
+                draft=draft,
+                own_draft=self.model.draft,
+                unused=self.text.unused_ids,
+            )
+        except BaseException:
             self.model.close()
             raise
         self.adapters = Adapters(self.model)
-        self.engine = SharedEngine(lambda: self.make_engine(engine or default_engine_config(config)))
+        self.engine = SharedEngine(lambda: self.open_engine(self._engine_config))
         self.text.load_s = clock() - started
 
-    def make_engine(self, config: EngineConfig) -> EngineCore:
-        """An engine on the model's backend; the caller closes it."""
-        return engine_of(self.text.spec, self.model.backend, config, unused=self.text.unused_ids)
+    @contextlib.contextmanager
+    def open_engine(self, config: EngineConfig) -> Generator[EngineCore]:
+        """An engine on the model's backend, for a ``with`` block that closes it.
+
+        Raises:
+            BackendError: There is no memory for a cache.
+            ConfigError: There is no such policy, or a file or folder of the configuration cannot be made.
+        """
+        text = self.text
+        with (
+            self._guessing.open() as proposers,
+            contextlib.closing(
+                engine_of(
+                    text.spec,
+                    self.model.backend,
+                    config,
+                    unused=text.unused_ids,
+                    grammars=text.grammars,
+                    proposers=proposers,
+                )
+            ) as engine,
+        ):
+            yield engine
 
     def answer(self, questions: Sequence[Question]) -> Iterator[Chunk]:
         """The pieces of all answers as they come; the work happens while they are taken.
@@ -79,12 +113,14 @@ class TextModel:
 
         Raises:
             OptionError: The options ask for beams, and for something that beams cannot do.
+            GrammarError: What an answer must look like cannot be held to.
         """
         return self.pieces(questions, start_answers(self.text, questions))
 
     def pieces(self, questions: Sequence[Question], answers: Sequence[Answer]) -> Iterator[Chunk]:
         """Likewise, for answers that the caller has started with `start_answers`, and reads as they grow."""
         beams = questions[0].options.beams(self.text.spec.search) if questions else None
+        self.text.check_grammars(questions)
         if beams is None:
             return answer_questions(self.engine, questions, answers)
         for question in questions:
@@ -105,6 +141,7 @@ class TextModel:
     def close(self) -> None:
         """Release engine and model. Calling it twice is harmless."""
         self.engine.close()
+        self._guessing.close()
         self.adapters.close()
         self.model.close()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NoReturn
 
+from onnxgen.engine.constraints.grammar import Grammar
 from onnxgen.engine.sampling.options import (
     MAX_SEED,
     SamplingOptions,
@@ -14,7 +14,8 @@ from onnxgen.engine.sampling.options import (
     check_number,
     check_repetition_penalty,
 )
-from onnxgen.errors import CapabilityError, OptionError
+from onnxgen.errors import OptionError
+from onnxgen.facade.guidance import grammar_of
 from onnxgen.facade.params import sampling_from_search
 from onnxgen.metadata.model_spec import SearchDefaults
 
@@ -37,6 +38,7 @@ class TurnSettings:
     no_repeat_ngram_size: int | None = None
     seed: int | None = None
     stop_strings: tuple[str, ...] = field(default=())
+    grammar: Grammar | None = None
 
     def sampling(self, search: SearchDefaults, *, num_tokens: int) -> SamplingOptions:
         """What the settings mean for a sequence of ``num_tokens`` tokens, its new prompt included.
@@ -144,15 +146,22 @@ class TurnOptions:
             )
         self._set(stop_strings=tuple(stop_strings))
 
-    def set_guidance(self, type: str, data: str) -> NoReturn:
-        """Not supported yet: raises `CapabilityError`."""
-        del data
-        raise CapabilityError(
-            f"guidance of type {type!r} was asked for; this version cannot constrain answers to a grammar"
-        )
+    def set_guidance(self, type: str, data: str) -> None:
+        """Hold the answer to a grammar: ``json_schema``, ``regex`` or ``lark_grammar``, ``choice`` or ``llguidance``.
+
+        Raises:
+            OptionError: There is no such type.
+            GrammarError: The data is none of that type. What only the model's tokenizer shows is raised when the turn
+                begins.
+        """
+        grammar = grammar_of(type, data, fast_forward=False)
+        if grammar is None:
+            raise OptionError("guidance is a type and data, got empty texts; clear_guidance() ends it")
+        self._set(grammar=grammar)
 
     def clear_guidance(self) -> None:
-        """There is none in this version."""
+        """Let the answer be like anything."""
+        self._set(grammar=None)
 
     def reset(self) -> None:
         """Back to the model folder's defaults."""

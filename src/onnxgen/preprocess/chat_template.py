@@ -129,6 +129,24 @@ class ChatTemplate:
         return self._templates[self._choose(None, tools=())].text
 
     @property
+    def tool_text(self) -> str:
+        """Text of the template used with tools."""
+        return self._templates[self._tool_name].text
+
+    @property
+    def tool_style(self) -> MessageStyle:
+        """What the template used with tools wants of messages.
+
+        Raises:
+            ChatTemplateError: It cannot be rendered.
+        """
+        return self._style(self._tool_name)
+
+    @property
+    def _tool_name(self) -> str:
+        return self._choose(None, tools=(None,))
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Names of the templates found, ``default`` among them where there is one."""
         return tuple(sorted(self._templates))

@@ -22,6 +22,7 @@ class ScriptedLLM:
         self.raw_prompts = []
         self.options = []
         self.adapters = {}
+        self.calls = ()
         self.closed = False
         self.fail_with = None
         self.on_word = lambda word: None
@@ -35,7 +36,8 @@ class ScriptedLLM:
     def load_adapter(self, path, name):
         self.adapters[name] = path
 
-    def session(self, *, system=None, prompt_options=None):
+    def session(self, *, system=None, tools=None, prompt_options=None):
+        self.tools = tools
         self.prompt_options = prompt_options
         session = ScriptedSession(self, system)
         self.sessions.append(session)
@@ -62,8 +64,11 @@ class ScriptedLLM:
             "stop",
             Usage(len(text), len(pieces), 2),
             Timings(self.load_s, 0.5, 42.0, None),
+            tool_calls=self.calls,
         )
-        yield Chunk(pieces[-1], (next(ids),), finish_reason="stop", completion=completion)
+        yield Chunk(
+            pieces[-1], (next(ids),), finish_reason="stop", completion=completion, tool_calls=self.calls
+        )
 
 
 class ScriptedSession:
@@ -73,6 +78,10 @@ class ScriptedSession:
     def send(self, text, *, options=None):
         self.said.append(text)
         return self.llm.answer(text, options)
+
+    def send_results(self, results, *, options=None):
+        self.results = results
+        return self.llm.answer(" ".join(results), options)
 
     def reset(self):
         self.resets += 1
@@ -86,8 +95,10 @@ def llm(tmp_path, monkeypatch):
     """The model that the commands load, with what they asked for in ``opened``."""
     scripted = ScriptedLLM(tmp_path / "model")
 
-    def open_llm(model, *, config, precision):
-        scripted.opened = SimpleNamespace(model=model, config=config, precision=precision)
+    def open_llm(model, *, config, precision, draft_model):
+        scripted.opened = SimpleNamespace(
+            model=model, config=config, precision=precision, draft_model=draft_model
+        )
         return scripted
 
     monkeypatch.setattr(loading, "open_llm", open_llm)

@@ -4,6 +4,7 @@ import gc
 import os
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
@@ -18,7 +19,7 @@ from onnxgen.errors import OptionError, StateError, TokenIdError
 
 def shared(backend=None):
     backend = backend or FakeBackend(block_size=4, max_context=64)
-    return SharedEngine(lambda: EngineCore(backend, EngineConfig(cache_tokens=512)))
+    return SharedEngine(lambda: closing(EngineCore(backend, EngineConfig(cache_tokens=512))))
 
 
 def request(first, count=10):

@@ -10,10 +10,12 @@ from onnxgen.errors import (
     BackendError,
     CapabilityError,
     ContextLengthError,
+    GrammarError,
     OptionError,
     StateError,
     TokenIdError,
 )
+from onnxgen.facade.search.round_counts import RoundCounts
 from onnxgen.preprocess.tokenizer import Tokenizer
 from tiny_model_folder import CONTEXT, fake_backend, write_model_folder
 from tiny_tokenizer import EOS
@@ -386,12 +388,43 @@ def test_capabilities_are_numbers_and_what_is_missing_says_so(folder):
     assert able.max_scheduled_tokens > 0
     assert engine.max_draft_tokens_per_proposal() == 0
     request = engine.create_request()
-    for call in (
-        engine.get_speculative_stats,
-        lambda: request.set_draft_tokens([1]),
-        lambda: og.TurnOptions(request).set_guidance("regex", "a"),
-    ):
-        with pytest.raises(CapabilityError):
-            call()
+    with pytest.raises(CapabilityError, match=r"EngineConfig\.speculation"):
+        request.set_draft_tokens([1])
     with pytest.raises(OptionError, match="capacity of 0"):
         engine.create_event_buffer(0)
+
+
+def test_guidance_holds_a_turn_to_a_grammar_until_it_is_cleared(folder):
+    engine, _ = open_engine(folder)
+    text = Tokenizer.from_folder(folder)
+    request = engine.create_request()
+    options = og.TurnOptions(request)
+    options.set_max_generated_tokens(8)
+    options.set_guidance("regex", "(ab|ba){2}")
+    request.begin_turn(text.encode("x"), options)
+    assert text.decode(tokens(drive(engine), request)) in ("abab", "abba", "baab", "baba")
+    for kind, data in (("", ""), ("regex", ""), ("reg", "a")):
+        with pytest.raises(OptionError):
+            options.set_guidance(kind, data)
+    options.set_guidance("regex", "(?=a)b")
+    with pytest.raises(GrammarError):
+        request.begin_turn(text.encode("y"), options)
+    options.clear_guidance()
+    request.begin_turn(text.encode("y"), options)
+
+
+def test_guesses_are_counted_by_the_names_of_the_original(folder):
+    backend = fake_backend(continuations={tuple(encode(folder, "a b a b")): encode(folder, " a b a b a b")})
+    config = og.EngineConfig(speculation=og.Speculation("prompt_lookup", max_draft_tokens=3, adaptive=False))
+    engine = og.Engine(og.Model(folder, backend=backend), config)
+    assert engine.max_draft_tokens_per_proposal() == 3
+    request = engine.create_request()
+    options = og.TurnOptions(request)
+    options.set_max_generated_tokens(6)
+    request.begin_turn(encode(folder, "a b a b"), options)
+    drive(engine)
+    stats = engine.get_speculative_stats()
+    assert 0 < stats["draft_tokens_accepted"] <= stats["draft_tokens_proposed"]
+    assert stats["ngram_lookup_tokens_proposed"] == stats["draft_tokens_proposed"]
+    assert 0 < stats["acceptance_rate"] <= 1
+    assert set(stats) == set(RoundCounts().report())

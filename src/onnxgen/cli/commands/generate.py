@@ -12,11 +12,12 @@ import typer
 from onnxgen.cli import loading
 from onnxgen.cli.answers import statistics, stream_answer
 from onnxgen.cli.conversations import open_conversation
-from onnxgen.cli.generation_flags import answer_options
+from onnxgen.cli.generation_flags import answer_options, read_schema, read_tools_file
 from onnxgen.cli.options import (
     AdapterOption,
     Backend,
     ConfigFile,
+    DraftModelOption,
     Json,
     LogLevel,
     MaxNewTokens,
@@ -24,12 +25,15 @@ from onnxgen.cli.options import (
     ModelArgument,
     PrecisionOption,
     RepetitionPenalty,
+    SchemaOption,
     Seed,
     Setting,
+    SpeculationOption,
     Stop,
     System,
     Temperature,
     Threads,
+    ToolsOption,
     TopK,
     TopP,
     Verbose,
@@ -62,6 +66,10 @@ def generate(
     repetition_penalty: RepetitionPenalty = None,
     seed: Seed = None,
     stop: Stop = None,
+    schema: SchemaOption = None,
+    tools: ToolsOption = None,
+    speculation: SpeculationOption = None,
+    draft_model: DraftModelOption = None,
     adapter: AdapterOption = None,
     set_: Setting = None,
     precision: PrecisionOption = "int4",
@@ -86,11 +94,19 @@ def generate(
         repetition_penalty=repetition_penalty,
         seed=seed,
         stop=stop,
+        response_format=read_schema(schema),
+        speculation=speculation or ("draft_model" if draft_model else None),
     )
-    with loading.open_llm(model, config=resolved.config, precision=precision) as llm:
+    offered = read_tools_file(tools)
+    with loading.open_llm(model, config=resolved.config, precision=precision, draft_model=draft_model) as llm:
         options = loading.under_adapter(llm, options, adapter)
         conversation = open_conversation(
-            llm, system=system, options=options, prompt_options=prompt_options, raw=raw
+            llm,
+            system=system,
+            tools=offered,
+            options=options,
+            prompt_options=prompt_options,
+            raw=raw,
         )
         if json_output:
             completion = last_completion(conversation.send(text))
@@ -118,6 +134,8 @@ def as_json(completion: Completion) -> dict[str, Any]:
     told: dict[str, Any] = {}
     if completion.reasoning:
         told["reasoning"] = completion.reasoning
+    if completion.tool_calls:
+        told["tool_calls"] = completion.message["tool_calls"]
     if completion.logprobs is not None:
         told["logprobs"] = [_logprob(token) for token in completion.logprobs]
     if completion.prompt_logprobs is not None:

@@ -10,22 +10,26 @@ import typer
 from onnxgen.cli import loading
 from onnxgen.cli.answers import statistics, stream_answer
 from onnxgen.cli.conversations import open_conversation
-from onnxgen.cli.generation_flags import answer_options
+from onnxgen.cli.generation_flags import answer_options, read_schema, read_tools_file
 from onnxgen.cli.options import (
     AdapterOption,
     Backend,
     ConfigFile,
+    DraftModelOption,
     LogLevel,
     MaxNewTokens,
     ModelArgument,
     PrecisionOption,
     RepetitionPenalty,
+    SchemaOption,
     Seed,
     Setting,
+    SpeculationOption,
     Stop,
     System,
     Temperature,
     Threads,
+    ToolsOption,
     TopK,
     TopP,
     Verbose,
@@ -55,6 +59,10 @@ def run(
     repetition_penalty: RepetitionPenalty = None,
     seed: Seed = None,
     stop: Stop = None,
+    schema: SchemaOption = None,
+    tools: ToolsOption = None,
+    speculation: SpeculationOption = None,
+    draft_model: DraftModelOption = None,
     adapter: AdapterOption = None,
     set_: Setting = None,
     precision: PrecisionOption = "int4",
@@ -82,10 +90,15 @@ def run(
         repetition_penalty=repetition_penalty,
         seed=seed,
         stop=stop,
+        response_format=read_schema(schema),
+        speculation=speculation or ("draft_model" if draft_model else None),
     )
-    with loading.open_llm(model, config=resolved.config, precision=precision) as llm:
+    offered = read_tools_file(tools)
+    with loading.open_llm(model, config=resolved.config, precision=precision, draft_model=draft_model) as llm:
         options = loading.under_adapter(llm, options, adapter)
-        conversation = open_conversation(llm, system=system, options=options, prompt_options=prompt_options)
+        conversation = open_conversation(
+            llm, system=system, tools=offered, options=options, prompt_options=prompt_options
+        )
         if question is not None:
             answer = stream_answer(conversation, question, sys.stdout)
             if answer.completion is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from collections import OrderedDict
@@ -24,6 +25,8 @@ from onnxgen.preprocess.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLParserLimits
 
+
+_log = logging.getLogger(__name__)
 
 _BLAME_S = 1.0
 """So long the part at fault is looked for, when a grammar was refused."""
@@ -158,6 +161,8 @@ class GrammarCompiler:
         if reason is not None:
             raise self._refusal(grammar, translated, reason)
         warnings = [*translated.warnings, *matcher.get_grammar_warnings()]
+        for warning in warnings:
+            _log.warning("a %s grammar is not followed to the letter: %s", grammar.kind, warning)
         return CompiledGrammar(grammar, matcher, self._ready_vocabulary(), warnings)
 
     def _first_step(self, matcher: LLMatcher) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onnxgen.engine.speculation.base import Draft, Wanted
-from onnxgen.graph.cpu.recurrences import SuffixIndex
+from onnxgen.graph.cpu.recurrences import SuffixIndex, prepare_recurrences
 
 _LENGTHS = (4, 8, 16)
 """Matches of fewer tokens than the first, than the second and so on are right about equally often."""
@@ -15,13 +15,14 @@ class PromptLookup:
     """Drafts from the sequences themselves, for text that is copied, edited, listed or repeated.
 
     The longest match counts, however far back it is. See `SuffixIndex` for what it takes: memory of up to 250 bytes for each
-    token of a sequence, and 16 MiB at most.
+    token of a sequence, and 16 MiB at most. The first on a machine waits a second for the compiler.
     """
 
     name = "prompt_lookup"
     needs_hidden_states = False
 
     def __init__(self) -> None:
+        prepare_recurrences()
         self._indices: dict[int, SuffixIndex] = {}
 
     def propose(self, wanted: Sequence[Wanted], /) -> list[Draft | None]:

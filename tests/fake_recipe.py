@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onnxgen.engine.client.folder_grammars import FolderGrammars
-from onnxgen.engine.client.recipe import ProposerRecipe
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.of_model import engine_of
+from onnxgen.engine.speculation.recipe import ProposerRecipe
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.metadata import load_model_spec
 from onnxgen.preprocess.vocabulary import UnusedIds

@@ -7,22 +7,12 @@ from collections.abc import Generator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from onnxgen.engine.client.base import Core
 from onnxgen.engine.config import EngineConfig
-from onnxgen.engine.speculation.base import Proposer
+from onnxgen.engine.speculation.recipe import ProposerRecipe
 from onnxgen.foundations.runtime_config import RuntimeConfig
-from onnxgen.metadata.model_spec import ModelSpec
 from onnxgen.preprocess.vocabulary import UnusedIds
-
-
-class ProposerRecipe(Protocol):
-    """Makes what guesses tokens for a model. Picklable."""
-
-    def open(self, target: ModelSpec, *, unused: UnusedIds | None = None) -> AbstractContextManager[Proposer]:
-        """A proposer, for a ``with`` block that closes it and what it has loaded."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

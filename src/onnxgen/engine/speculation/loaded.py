@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from onnxgen.backends.base import Backend, DecoderModel
-from onnxgen.engine.client.recipe import ProposerRecipe
 from onnxgen.engine.speculation.base import Proposer
 from onnxgen.engine.speculation.options import Speculation
+from onnxgen.engine.speculation.recipe import ProposerRecipe
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.metadata.model_spec import ModelSpec
 from onnxgen.preprocess.vocabulary import UnusedIds

@@ -21,7 +21,7 @@ from onnxgen.engine.sampling.options import SamplingOptions
 from onnxgen.engine.speculation.options import Speculation
 from onnxgen.errors import OptionError
 from onnxgen.facade.option_forms import biases, forced, ids, read_speculation, texts, words
-from onnxgen.facade.response_format import read_response_format
+from onnxgen.facade.response_format import HasJsonSchema, read_response_format
 from onnxgen.foundations.suggest import did_you_mean
 from onnxgen.metadata.model_spec import SearchDefaults
 
@@ -166,7 +166,7 @@ class GenerationOptions:
     length_penalty: float | None = None
     early_stopping: bool | Literal["never"] | None = None
     adapter: str | None = None
-    response_format: Grammar | Mapping[str, Any] | type | str | None = None
+    response_format: Grammar | Mapping[str, Any] | HasJsonSchema | str | None = None
     speculation: Speculation | str | None = None
     logits_processors: Sequence[LogitsProcessor | BatchLogitsProcessor] = ()
     sampler: Sampler | None = None

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from onnxgen.engine.constraints.grammar import Grammar
 from onnxgen.errors import OptionError
 from onnxgen.foundations.suggest import did_you_mean
+
+
+class HasJsonSchema(Protocol):
+    """A class that knows its JSON Schema, as pydantic's models do."""
+
+    def model_json_schema(self) -> Mapping[str, Any]:
+        """The schema."""
+        ...
+
 
 _TYPES = ("text", "json_object", "json_schema", "regex", "lark", "choice", "llguidance")
 

@@ -10,13 +10,11 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from onnxgen.preprocess.grammar_names import is_name
+from onnxgen.preprocess.json_blanks import JSON_BLANKS
+
 if TYPE_CHECKING:
     from onnxgen.preprocess.tokenizer import Tokenizer
-    from onnxgen.preprocess.vocabulary import AddedToken
-
-JSON_BLANKS = r"[ \t]{1,2}|\r?\n[ \t]{0,32}"
-"""Blanks between two parts of JSON, a regular expression: at most two, or one line break with the indentation
-after it."""
 
 ANYTHING = r"(?s:.+)"
 """Any text at all, but the empty one; a regular expression."""
@@ -171,11 +169,6 @@ def escaped(text: str) -> str:
         .replace("\r", r"\r")
         .replace("\t", r"\t")
     )
-
-
-def is_name(token: AddedToken) -> bool:
-    """Whether a grammar has to name a token: special tokens, and others that look like ``<...>``."""
-    return token.special or (len(token.text) > 2 and token.text[0] == "<" and token.text[-1] == ">")
 
 
 def quoted(text: str) -> str:

@@ -22,9 +22,7 @@ from onnxgen.engine.constraints.keywords import (
 from onnxgen.engine.constraints.patterns import rust_pattern
 from onnxgen.engine.constraints.schema_parts import children_of, escaped, find_target
 from onnxgen.errors import GrammarError
-
-WHITESPACE = r"[ \t]{1,2}|\r?\n[ \t]{0,32}"
-"""Blanks between two parts of JSON: at most two, or one line break and the indentation after it."""
+from onnxgen.preprocess.json_blanks import JSON_BLANKS
 
 _PLAIN_ESCAPES = 'nrbtf\\"'
 _EXACT = 2**53
@@ -260,7 +258,7 @@ class SchemaReader:
 
     def _options(self, asked: object) -> dict[str, Any]:
         # Named keys are told apart from others by their text as written, so they must have one spelling.
-        options: dict[str, Any] = {"whitespace_pattern": WHITESPACE}
+        options: dict[str, Any] = {"whitespace_pattern": JSON_BLANKS}
         if self._names_keys:
             options["json_allowed_escapes"] = _PLAIN_ESCAPES
         else:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from onnxgen.engine.constraints.grammar import Grammar
 from onnxgen.engine.constraints.json_schema import SchemaReader
 from onnxgen.engine.constraints.json_text import read_json
-from onnxgen.engine.constraints.lark_text import replace_schemas
+from onnxgen.engine.constraints.lark_schemas import replace_schemas
 from onnxgen.errors import GrammarError
 
 

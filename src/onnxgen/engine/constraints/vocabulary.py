@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from onnxgen.errors import GrammarError
+from onnxgen.preprocess.grammar_names import is_name
 from onnxgen.preprocess.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Vocabulary:
             if not 0 <= token < vocab_size:
                 raise GrammarError(f"end token {token} is outside the vocabulary of {vocab_size} rows")
         self._tokenizer = tokenizer
-        self._names = _names(tokenizer) | set(self.eos_ids)
+        self._names = {t.id for t in tokenizer.added_tokens if is_name(t)} | set(self.eos_ids)
         self._table = _table(tokenizer, vocab_size, self._names)
         self.is_canonical = all(self._tokenize(text) is not None for text in _CANONICAL_SAMPLE)
         self.handle = self._build()
@@ -125,14 +126,6 @@ class _Wrapper:
 
     def __call__(self, text: str) -> list[int]:
         return self._remembered(text) if len(text) <= _LONGEST_REMEMBERED else self._cut(text)
-
-
-def _names(tokenizer: Tokenizer) -> set[int]:
-    return {
-        token.id
-        for token in tokenizer.added_tokens
-        if token.special or (token.text[:1] == "<" and token.text[-1:] == ">" and len(token.text) > 2)
-    }
 
 
 def _table(tokenizer: Tokenizer, vocab_size: int, names: set[int]) -> list[bytes]:

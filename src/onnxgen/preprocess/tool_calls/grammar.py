@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from onnxgen.errors import OptionError
-from onnxgen.preprocess.lark_text import ANYTHING, JSON_BLANKS, LarkText, escaped, one_of, quoted
+from onnxgen.preprocess.json_blanks import JSON_BLANKS
+from onnxgen.preprocess.lark_text import ANYTHING, LarkText, escaped, one_of, quoted
 from onnxgen.preprocess.tool_calls.bound import BoundFormat
 from onnxgen.preprocess.tool_calls.call_grammar import CallText, call_text
 from onnxgen.preprocess.tool_calls.layouts import Body, NamedCall, TagCall, ToolCallFormat

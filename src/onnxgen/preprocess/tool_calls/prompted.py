@@ -9,11 +9,13 @@ Calls and results are written as Hermes models write them, which most models hav
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from onnxgen.errors import ChatTemplateError
+from onnxgen.preprocess.template_messages import plain_messages
 from onnxgen.preprocess.tool_calls.messages import definition_message
 from onnxgen.preprocess.tool_calls.tools import ToolDefinition
 
@@ -56,32 +58,28 @@ def shows_tools(template: ChatTemplate) -> bool:
 def with_tools(
     messages: Iterable[Mapping[str, Any]], tools: Sequence[ToolDefinition]
 ) -> list[Mapping[str, Any]]:
-    """A conversation that tells of tools, their calls and results in messages of system, assistant and user."""
+    """A conversation that tells of tools, their calls and results in messages of system, assistant and user.
+
+    Raises:
+        ChatTemplateError: A message is not a mapping or has no role.
+    """
     texts = "\n".join(json.dumps(definition_message(tool), ensure_ascii=False) for tool in tools)
     told = _INTRODUCTION.format(tools=texts)
-    result: list[Mapping[str, Any]] = []
-    for message in messages:
-        role = message.get("role")
-        if role == "system" and not result:
-            result.append({**message, "content": f"{_text(message)}\n\n{told}"})
-        elif role == "tool":
-            _append_result(result, f"<tool_response>\n{_text(message)}\n</tool_response>")
-        elif role == "assistant" and message.get("tool_calls"):
-            result.append(_with_calls(message))
-        else:
-            result.append(message)
-    if not result or result[0].get("role") != "system":
-        result.insert(0, {"role": "system", "content": told})
-    return result
-
-
-def _append_result(messages: list[Mapping[str, Any]], text: str) -> None:
-    """Results of calls that were made together are one message."""
-    last = messages[-1] if messages else {}
-    if last.get("role") == "user" and str(last.get("content", "")).startswith("<tool_response>"):
-        messages[-1] = {**last, "content": f"{last['content']}\n{text}"}
+    given: list[dict[str, Any]] = plain_messages(messages)
+    if given and given[0]["role"] == "system":
+        instructions = _text(given[0])
+        first = {**given.pop(0), "content": f"{instructions}\n\n{told}" if instructions else told}
     else:
-        messages.append({"role": "user", "content": text})
+        first = {"role": "system", "content": told}
+    result: list[Mapping[str, Any]] = [first]
+    # results of calls that were made together are one message
+    for is_result, together in itertools.groupby(given, key=lambda message: message["role"] == "tool"):
+        if is_result:
+            given_back = (f"<tool_response>\n{_text(each)}\n</tool_response>" for each in together)
+            result.append({"role": "user", "content": "\n".join(given_back)})
+        else:
+            result += [_with_calls(each) if each.get("tool_calls") else each for each in together]
+    return result
 
 
 def _with_calls(message: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -94,15 +92,22 @@ def _with_calls(message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _call(call: Mapping[str, Any]) -> str:
     function = cast("Mapping[str, Any]", call.get("function") or call)
-    arguments: Any = function.get("arguments") or {}
+    arguments: Any = function.get("arguments")
     if isinstance(arguments, str):
-        return f'{{"name": {json.dumps(function.get("name"), ensure_ascii=False)}, "arguments": {arguments}}}'
-    return json.dumps({"name": function.get("name"), "arguments": arguments}, ensure_ascii=False)
+        name = json.dumps(function.get("name"), ensure_ascii=False)
+        return f'{{"name": {name}, "arguments": {arguments.strip() or "{}"}}}'
+    return json.dumps({"name": function.get("name"), "arguments": arguments or {}}, ensure_ascii=False)
 
 
 def _text(message: Mapping[str, Any]) -> str:
+    """The text of a message; data, as tools give it, is JSON."""
     content: Any = message.get("content")
-    if isinstance(content, list):
-        parts = cast("list[Mapping[str, Any]]", content)
-        return "".join(str(part.get("text", "")) for part in parts)
-    return str(content or "")
+    if content is None or isinstance(content, str):
+        return content or ""
+    if isinstance(content, list) and all(_is_text(part) for part in cast("list[Any]", content)):
+        return "".join(part["text"] for part in cast("list[dict[str, str]]", content))
+    return json.dumps(content, ensure_ascii=False)
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, dict) and isinstance(cast("dict[str, Any]", part).get("text"), str)

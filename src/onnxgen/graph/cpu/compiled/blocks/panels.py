@@ -52,11 +52,13 @@ def panel_rows(isa: Isa, form: BlockFormat, *, unpacked: bool = False) -> Callab
         further: int,
         panel_bytes: int,
     ) -> None:
-        # Rows that pass over the panel one tile after the other ask for other lines of the next one.
-        ahead = panel_bytes if next_panel and rows > 3 else distance
+        # Rows that pass over the panel one tile after the other ask for other lines of the next one. Three at once pass
+        # once, ask for half of it, and wait for the rest: from main memory, two and then one take half as long.
+        ahead = panel_bytes if next_panel and rows > 2 else distance
+        apart = next_panel and rows == 3
         while rows > 0:
             # Four rows are two and two: a single one is slow.
-            if rows == 3 or rows > 4:
+            if rows > 4 or (rows == 3 and not apart):
                 done = 3
                 for tile in range(0, PANEL_TILES, three_tiles):
                     place = y + tile * VECTOR_BYTES

@@ -98,8 +98,8 @@ def _rule(choice: ToolChoice, use: ToolUse, *, parallel: bool) -> ToolRule:
 
 
 def _without_calls(options: GenerationOptions, bound: BoundFormat, tokenizer: Tokenizer) -> GenerationOptions:
-    """Options under which no call can be opened, where opening one takes a token of its own."""
-    banned = banned_openings(bound, tokenizer)
+    """Options under which no call can be opened, where opening one takes a token that opens nothing else."""
+    banned = () if bound.format.has_own_parser else banned_openings(bound, tokenizer)
     if not banned:
         return options
     bias = {**(options.logit_bias or {}), **dict.fromkeys(banned, -math.inf)}

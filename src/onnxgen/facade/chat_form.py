@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from onnxgen.errors import CapabilityError
+from onnxgen.errors import CapabilityError, OptionError
 from onnxgen.facade.prompt_options import PromptOptions
 from onnxgen.facade.reading import Reading, ToolUse
 from onnxgen.preprocess.answer_grammar import HarmonyRule, ReasoningRule
@@ -15,6 +15,7 @@ from onnxgen.preprocess.chat_template import ChatPrompt, ChatTemplate
 from onnxgen.preprocess.harmony_markers import HarmonyMarkers, find_harmony_markers
 from onnxgen.preprocess.past_reasoning import drops_reasoning, without_reasoning
 from onnxgen.preprocess.reasoning_markers import ReasoningMarkers, find_reasoning_markers, prompt_state
+from onnxgen.preprocess.template_messages import plain_messages
 from onnxgen.preprocess.tokenizer import Tokenizer
 from onnxgen.preprocess.tool_calls.bound import BoundFormat, bind
 from onnxgen.preprocess.tool_calls.detection import find_tool_call_format, named_tool_call_format
@@ -112,6 +113,7 @@ class ChatForm:
         Raises:
             ChatTemplateError: The template refuses the messages.
         """
+        messages = plain_messages(messages)
         if self.markers is not None and options.split_reasoning and not self._drops_reasoning:
             messages = without_reasoning(messages, self.markers)
         if definitions and not self.shows_tools:
@@ -137,10 +139,22 @@ class ChatForm:
         return None if markers is None else ReasoningRule(markers, prompt_state(markers, prompt.shadowed))
 
     def reading(self, prompt: ChatPrompt, options: PromptOptions, use: ToolUse | None) -> Reading:
-        """How the answers to a prompt are read."""
-        rule = self.reasoning(prompt) if options.split_reasoning else None
-        reasoning = rule if isinstance(rule, ReasoningRule) else None
-        return Reading(reasoning, use, harmony=self.harmony, prompt=prompt.shadowed)
+        """How the answers to a prompt are read.
+
+        Raises:
+            OptionError: Reasoning has to stay in the text, and the model writes messages of which only some are text.
+        """
+        if options.split_reasoning:
+            rule = self.reasoning(prompt)
+            reasoning = rule if isinstance(rule, ReasoningRule) else None
+            return Reading(reasoning, use, harmony=self.harmony, prompt=prompt.shadowed)
+        if self.harmony is not None and use is not None:
+            raise OptionError(
+                "split_reasoning=False does not go together with tools on this model, whose calls are told from its "
+                "reasoning by the messages that they are in; leave it out, or offer no tools"
+            )
+        marks = self.harmony or self.markers
+        return Reading(None, use, kept_ids=frozenset() if marks is None else marks.shown_ids)
 
     @cached_property
     def _drops_reasoning(self) -> bool:

@@ -36,19 +36,21 @@ class Reading:
         tool_use: How calls of tools are told from the rest; None: they are not.
         harmony: The model writes harmony messages, which say both.
         prompt: The prompt, of which their reader looks at the end.
+        kept_ids: Special tokens of marks that stay in the text.
     """
 
     reasoning: ReasoningRule | None = None
     tool_use: ToolUse | None = None
     harmony: HarmonyMarkers | None = None
     prompt: str = ""
+    kept_ids: frozenset[int] = frozenset()
 
     @property
     def shown_ids(self) -> frozenset[int]:
         """Special tokens that must not be left out of the text, since marks are made of them."""
         if self.harmony is not None:
             return self.harmony.shown_ids
-        thought = frozenset[int]() if self.reasoning is None else self.reasoning.markers.shown_ids
+        thought = self.kept_ids if self.reasoning is None else self.reasoning.markers.shown_ids
         return thought if self.tool_use is None else thought | self.tool_use.format.shown_ids
 
     def new_reader(self) -> AnswerReader:

@@ -48,6 +48,14 @@ def write_model_folder(folder: Path, *, context: int = CONTEXT, **search: Any) -
     return folder
 
 
+def with_template(folder: Path, template: str) -> Path:
+    """Give the folder another chat template."""
+    path = folder / "tokenizer_config.json"
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**settings, "chat_template": template}), encoding="utf-8")
+    return folder
+
+
 def fake_backend(**options: Any) -> FakeBackend:
     """A scripted backend that fits the folder."""
     return FakeBackend(tiny_tokenizer.VOCAB_SIZE, **{"max_context": CONTEXT, **options})

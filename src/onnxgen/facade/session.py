@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import json
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -54,7 +55,7 @@ class ChatSession:
     def messages(self) -> list[dict[str, Any]]:
         """The conversation so far, system message first: a copy."""
         system = [] if self._system is None else [{"role": "system", "content": self._system}]
-        return [*system, *(dict(message) for turn in self._turns for message in turn)]
+        return [*system, *(message for turn in copy.deepcopy(self._turns) for message in turn)]
 
     @property
     def system(self) -> str | None:
@@ -171,7 +172,7 @@ class ChatSession:
         other = ChatSession(
             self._model, system=self._system, tools=self._tools, prompt_options=self._prompt_options
         )
-        other._turns = [[dict(message) for message in turn] for turn in self._turns]
+        other._turns = copy.deepcopy(self._turns)
         return other
 
     def set_system(self, text: str | None) -> None:

@@ -9,7 +9,7 @@ from onnxgen.backends.fake import FakeBackend
 from onnxgen.errors import CapabilityError, ChatTemplateError, OptionError
 from onnxgen.facade.prompt_options import PromptOptions
 from onnxgen.preprocess.tokenizer import Tokenizer
-from tiny_model_folder import fake_backend, open_llm, write_model_folder
+from tiny_model_folder import fake_backend, open_llm, with_template, write_model_folder
 from tiny_tokenizer import EOS
 
 THINKING = (
@@ -21,13 +21,6 @@ THINKING = (
 @pytest.fixture
 def folder(tmp_path):
     return write_model_folder(tmp_path / "model")
-
-
-def with_template(folder, template):
-    path = folder / "tokenizer_config.json"
-    settings = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps({**settings, "chat_template": template}), encoding="utf-8")
-    return folder
 
 
 def scripted(folder, question, answer):

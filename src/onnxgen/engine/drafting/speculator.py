@@ -1,11 +1,12 @@
-"""`Speculator`: gets drafts for the sequences of a step, and learns from what became of them."""
+"""`Speculator`: sees to it that the sequences of a step have drafts, and learns from what became of them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from onnxgen.backends.base import Capabilities
+from onnxgen.engine.drafting.drafter import Drafter, Room
 from onnxgen.engine.drafting.following import Following
 from onnxgen.engine.execution import Executed
 from onnxgen.engine.register import Register
@@ -14,12 +15,11 @@ from onnxgen.engine.rotary_switch import RotarySwitch
 from onnxgen.engine.sample import Sample, SampleState
 from onnxgen.engine.speculation.acceptance_rates import AcceptanceRates
 from onnxgen.engine.speculation.asking import AskedProposer
-from onnxgen.engine.speculation.base import Draft, Proposer, Wanted
-from onnxgen.engine.speculation.control import DraftLengths, Offer
-from onnxgen.engine.speculation.drafts import shortened
+from onnxgen.engine.speculation.base import Draft, Proposer
+from onnxgen.engine.speculation.control import DraftLengths
 from onnxgen.engine.speculation.options import Speculation
 from onnxgen.engine.speculation.stats import SpeculationStats
-from onnxgen.errors import CapabilityError, GrammarError
+from onnxgen.errors import CapabilityError
 from onnxgen.kvcache.manager import CacheManager
 from onnxgen.scheduler.job import Job
 from onnxgen.scheduler.plan import Slice, StepPlan
@@ -27,9 +27,6 @@ from onnxgen.scheduler.scheduler import Scheduler
 
 _BY_PREFERENCE = ("heads", "draft_model", "prompt_lookup")
 """What ``auto`` stands for: the first that there is."""
-
-_CHEAP = frozenset({"prompt_lookup"})
-"""Methods whose guesses take next to no time: made for every step, and computed as far as they promise to pay."""
 
 _OBSERVED_STEPS = 8
 """Of so many steps without drafts in a row the times of two are looked at."""
@@ -76,7 +73,6 @@ class Speculator:
     ) -> None:
         self.drafts: dict[int, Draft] = {}
         self._default = default
-        self._eos_ids = eos_ids
         self._switch = switch
         self._register = register
         self._scheduler = scheduler
@@ -88,12 +84,13 @@ class Speculator:
         }
         self._rates = {method: AcceptanceRates(memory=_MEMORY) for method in proposers}
         self._lengths = DraftLengths(rows_twice=blocks.shape.exact)
+        self._drafter = Drafter(self._lengths, eos_ids=eos_ids)
         self._followed: dict[int, Following | None] = {}
         self._drafted: list[Job] = []
         self._num_ended = 0
         self._is_wanted = default.method != "off"
         self._verify_s = 0.0
-        self._verify_steps = self._switched_off = self._switched_on = 0
+        self._verify_steps = 0
         self._draft_s = 0.0
         self._plain_steps = 0
 
@@ -132,7 +129,7 @@ class Speculator:
         self.drafts.clear()
         self._forget_ended()
         deciding = [job for job in self._scheduler.running if self._is_about_to_decode(job)]
-        room: list[tuple[Job, Following, int]] = []
+        room: list[Room] = []
         for job in deciding:
             following = self._following(job.id)
             if following is None or not following.proposer.works:
@@ -142,9 +139,11 @@ class Speculator:
             most = self._most_tokens(job, following.options)
             if most > 0:
                 following.look_back()
-                room.append((job, following, most))
-        if room:
-            self._propose(room, num_seqs=len(deciding))
+                room.append(Room(job, following, most))
+        for job, draft in self._drafter.drafts(room, num_seqs=len(deciding)):
+            self.drafts[job.id] = draft
+            job.draft = draft.tokens
+            self._drafted.append(job)
         self._draft_s = time.perf_counter() - started
 
     def conclude(self, plan: StepPlan, executed: Executed, accepted: Mapping[int, Sequence[int]]) -> None:
@@ -197,8 +196,8 @@ class Speculator:
             by_method={method: proposer.stats() for method, proposer in self._proposers.items()},
             verify_s=self._verify_s,
             verify_steps=self._verify_steps,
-            switched_off=self._switched_off,
-            switched_on=self._switched_on,
+            switched_off=self._drafter.switched_off,
+            switched_on=self._drafter.switched_on,
         )
 
     def close(self) -> None:
@@ -206,8 +205,6 @@ class Speculator:
         for job_id in self._followed:
             self._give_up(job_id)
         self._followed.clear()
-
-    # who gets a draft
 
     def _following(self, job_id: int) -> Following | None:
         """What is known of a sequence; None: it gets no drafts."""
@@ -252,116 +249,6 @@ class Speculator:
                 self._give_up(job_id)
                 del self._followed[job_id]
 
-    # drafts, and how much of them is computed
-
-    def _propose(self, room: Sequence[tuple[Job, Following, int]], *, num_seqs: int) -> None:
-        cheap = [each for each in room if each[1].proposer.method in _CHEAP]
-        costly = [each for each in room if each[1].proposer.method not in _CHEAP]
-        rows = num_seqs
-        if costly:
-            rows += self._propose_costly(costly, num_seqs=num_seqs)
-        if cheap:
-            self._propose_cheap(cheap, num_seqs=num_seqs, rows=rows)
-
-    def _propose_cheap(self, room: Sequence[tuple[Job, Following, int]], *, num_seqs: int, rows: int) -> None:
-        """Guess, and then see how much of it is worth computing."""
-        guessed: list[tuple[Job, Following, Draft]] = []
-        for job, following, draft in self._ask(room):
-            fitting = self._fitting(following, draft)
-            if fitting is None:
-                following.note_asked(0)
-            else:
-                guessed.append((job, following, fitting))
-        if not guessed:
-            return
-        offers = [_offer(following, draft.kind, len(draft.tokens)) for _, following, draft in guessed]
-        lengths = self._lengths.choose(offers, num_seqs=num_seqs, rows=rows)
-        for (job, following, draft), length in zip(guessed, lengths, strict=True):
-            length = self._decided(following, length, most=len(draft.tokens))
-            following.note_asked(length)
-            if not length:
-                following.watch(draft)
-            self._hand_out(job, shortened(draft, length))
-
-    def _propose_costly(self, room: Sequence[tuple[Job, Following, int]], *, num_seqs: int) -> int:
-        """See how many tokens would be worth computing, and guess these; returns how many were guessed."""
-        offers = [
-            _offer(following, 0, most, seconds_per_token=following.proposer.seconds_per_token)
-            for _, following, most in room
-        ]
-        chosen = self._lengths.choose(offers, num_seqs=num_seqs, rows=num_seqs)
-        asked: list[tuple[Job, Following, int]] = []
-        for (job, following, most), length in zip(room, chosen, strict=True):
-            length = self._decided(following, length, most=most)
-            length = following.trial(length, most=most)
-            if length:
-                asked.append((job, following, length))
-        rows = 0
-        for job, following, draft in self._ask(asked):
-            fitting = self._fitting(following, draft)
-            self._hand_out(job, fitting)
-            rows += 0 if fitting is None else len(fitting.tokens)
-        return rows
-
-    def _ask(
-        self, room: Sequence[tuple[Job, Following, int]]
-    ) -> Iterable[tuple[Job, Following, Draft | None]]:
-        """Ask each proposer once, for all of its sequences."""
-        by_proposer: dict[AskedProposer, list[tuple[Job, Following, int]]] = {}
-        for each in room:
-            by_proposer.setdefault(each[1].proposer, []).append(each)
-        for proposer, group in by_proposer.items():
-            wanted = [
-                Wanted(
-                    key=job.id,
-                    history=following.sample.history,
-                    num_tokens=most,
-                    row=following.sample,
-                    min_match=following.options.min_match,
-                    hidden=following.take_hidden() if proposer.needs_hidden_states else None,
-                    mask_source=following.sample.grammar,
-                    extra=job.extra,
-                )
-                for job, following, most in group
-            ]
-            for (job, following, _), draft in zip(group, proposer.propose(wanted), strict=True):
-                yield job, following, draft
-
-    def _fitting(self, following: Following, draft: Draft | None) -> Draft | None:
-        """The beginning of a draft that an answer can have: up to what ends it, and to what its grammar forbids."""
-        if draft is None:
-            return None
-        sample = following.sample
-        ends = sample.request.stop_token_ids
-        if not sample.request.ignore_eos or ends:
-            own = self._eos_ids if not sample.request.ignore_eos else frozenset[int]()
-            length = next(
-                (at for at, token in enumerate(draft.tokens) if token in own or token in ends),
-                len(draft.tokens),
-            )
-            draft = shortened(draft, length)
-        if draft is None or sample.grammar is None:
-            return draft
-        try:
-            sample.grammar.follow(sample.answer)
-            return shortened(draft, sample.grammar.valid_prefix(draft.tokens))
-        except GrammarError:  # the step says so in its own time
-            return None
-
-    def _decided(self, following: Following, length: int, *, most: int) -> int:
-        if not following.options.adaptive:
-            return most
-        if following.note_worth(length):
-            self._switched_off += following.is_off
-            self._switched_on += not following.is_off
-        return length
-
-    def _hand_out(self, job: Job, draft: Draft | None) -> None:
-        if draft is not None:
-            self.drafts[job.id] = draft
-            job.draft = draft.tokens
-            self._drafted.append(job)
-
     def _note_accepted(self, part: Slice, following: Following, accepted: int) -> None:
         draft = self.drafts[part.job.id]
         following.sample.draft_tokens += part.num_draft
@@ -401,7 +288,3 @@ def check_hidden_states(proposers: Mapping[str, Proposer], able: Capabilities) -
 
 def _can_have_drafts(request: EngineRequest) -> bool:
     return not request.processors and request.sampler is None and not request.sampling.mirostat
-
-
-def _offer(following: Following, kind: int, length: int, *, seconds_per_token: float = 0.0) -> Offer:
-    return Offer(following.rates.chances(kind, length), seconds_per_token)

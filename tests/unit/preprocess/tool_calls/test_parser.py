@@ -34,7 +34,7 @@ def test_pieces_make_no_difference(name):
     for case in cases(name):
         text = case["text"]
         whole = parse(name, text)
-        for step in (1, 2, 3, 5, 7):
+        for step in (1, 3):
             run = parse(name, text, step=step)
             assert (run.content, run.calls) == (whole.content, whole.calls), (case["case"], step)
         for at in range(len(text)):
@@ -177,7 +177,7 @@ TYPES = {
 
 
 @pytest.mark.parametrize("name", PARSED)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(data=st.data())
 def test_what_is_written_is_read(name, data):
     format = FORMATS[name]
@@ -236,7 +236,7 @@ PIECES = [
 
 
 @pytest.mark.parametrize("name", PARSED)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_any_text_is_taken_whatever_its_pieces(name, data):
     bound = bind(FORMATS[name], None)
@@ -263,10 +263,10 @@ def test_any_text_is_taken_whatever_its_pieces(name, data):
 def test_hostile_text_is_content(name):
     for opening in bind(FORMATS[name], None).openings.markers or ("{", "["):
         for text in (
-            opening * 500,
-            opening[:-1] * 500,
-            opening + "[" * 2000,
-            opening + '{"a":' * 2000,
+            opening * 200,
+            opening[:-1] * 200,
+            opening + "[" * 1500,  # deeper than calls may be in Python
+            opening + '{"a":' * 1001,
             opening + "now(" * 999,
         ):
             run = parse(name, text, step=1)

@@ -66,7 +66,7 @@ class Following:
         self.is_off = False
         self._idle = self._silences = 0
         self._rest, self._resting = _FIRST_REST, 0
-        self._shadow: tuple[int, Draft] | None = None
+        self._shadow: tuple[int, Draft, int] | None = None
         self._hidden: list[npt.NDArray[np.float32]] = []
         self._hidden_end = 0
 
@@ -96,21 +96,24 @@ class Following:
         self._rest, self._resting = min(2 * self._rest, _LONGEST_REST), 0
         return min(2, most)
 
-    def watch(self, draft: Draft) -> None:
-        """A draft is not computed: see from the tokens that come whether it would have been right."""
+    def watch(self, draft: Draft, *, computed: int = 0) -> None:
+        """Of a draft only so many tokens are computed: see from those that come whether the rest would have been right."""
         if self._shadow is None:
-            self._shadow = self.sample.num_tokens, draft
+            self._shadow = self.sample.num_tokens, draft, computed
 
     def look_back(self) -> None:
-        """Compare a draft that was not computed with what has come since."""
+        """Compare what was not computed of a draft with what has come since."""
         if self._shadow is None:
             return
-        start, draft = self._shadow
+        start, draft, computed = self._shadow
         come = self.sample.history[start : start + len(draft.tokens)]
         wrong = np.flatnonzero(come != np.array(draft.tokens[: len(come)], np.int64))
         if len(wrong) or len(come) == len(draft.tokens):
             accepted = int(wrong[0]) if len(wrong) else len(come)
-            self.rates.observe(draft.kind, proposed=len(draft.tokens), accepted=accepted)
+            if not computed:
+                self.rates.observe(draft.kind, proposed=len(draft.tokens), accepted=accepted)
+            elif accepted >= computed:
+                self.rates.observe_further(draft.kind, right=accepted - computed, wrong=bool(len(wrong)))
             self._shadow = None
 
     def keep_hidden(self, rows: npt.NDArray[np.float32], *, end: int) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-_GUESS = 0.3
-"""What is thought before anything was seen."""
+_FIRST_GUESS, _NEXT_GUESS = 0.3, 0.6
+"""What is thought before anything was seen: where a draft was right once, it mostly goes on to be."""
 
 _TRUST = 2.0
 """How many trials what is known of others counts as."""
@@ -53,6 +53,12 @@ class AcceptanceRates:
         if self._others is not None:
             self._others.observe(kind, proposed=proposed, accepted=accepted)
 
+    def observe_further(self, kind: int, *, right: int, wrong: bool) -> None:
+        """Behind right tokens of a draft came so many right ones, and then a wrong one or none that is known."""
+        self._next.setdefault(kind, _Rate(self._memory)).observe(right, int(wrong))
+        if self._others is not None:
+            self._others.observe_further(kind, right=right, wrong=wrong)
+
     def chances(self, kind: int, length: int) -> list[float]:
         """How probable it is that the first token counts, that the first two do, and so on ``[length]``."""
         chance, further = self._rates(kind)
@@ -63,7 +69,7 @@ class AcceptanceRates:
         return chances
 
     def _rates(self, kind: int) -> tuple[float, float]:
-        prior = (_GUESS, _GUESS) if self._others is None else self._others._rates(kind)
+        prior = (_FIRST_GUESS, _NEXT_GUESS) if self._others is None else self._others._rates(kind)
         first, further = self._first.get(kind), self._next.get(kind)
         return (
             prior[0] if first is None else first.given(prior[0]),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Sequence
+from statistics import median
 
 from onnxgen.engine.speculation.base import Draft, Proposer, Wanted
 from onnxgen.engine.speculation.drafts import shortened
@@ -15,8 +17,8 @@ _log = logging.getLogger(__name__)
 _MOST_FAILURES = 3
 """A proposer that failed so often is not asked again."""
 
-_SMOOTHING = 0.2
-"""How much a measured time counts against all earlier ones."""
+_TIMES = 9
+"""So many measured times are remembered: what is in the middle of them counts."""
 
 
 class AskedProposer:
@@ -28,7 +30,8 @@ class AskedProposer:
         num_tokens: Token ids are below it.
 
     Attributes:
-        seconds_per_token: What guessing took lately, for each token of the longest draft; 0.0 before the first.
+        seconds_per_token: What guessing took lately, for each token of the longest draft; 0.0 before the second time: the first may wait
+            for much that happens once.
         rounds, verified_tokens, accepted_tokens, fully_accepted, not_accepted: See `MethodStats`.
     """
 
@@ -41,6 +44,8 @@ class AskedProposer:
         self._num_tokens = num_tokens
         self._proposed_tokens = self._failures = 0
         self._draft_s = 0.0
+        self._is_warm = False
+        self._times = deque[float](maxlen=_TIMES)
 
     @property
     def works(self) -> bool:
@@ -65,9 +70,10 @@ class AskedProposer:
         self._draft_s += seconds
         longest = max((len(draft.tokens) for draft in drafts if draft is not None), default=0)
         if longest:
-            each = seconds / longest
-            known = self.seconds_per_token
-            self.seconds_per_token = each if not known else known + _SMOOTHING * (each - known)
+            if self._is_warm:
+                self._times.append(seconds / longest)
+                self.seconds_per_token = median(self._times)
+            self._is_warm = True
         self._proposed_tokens += sum(len(draft.tokens) for draft in drafts if draft is not None)
         return drafts
 

@@ -42,7 +42,8 @@ class DraftLengths:
     """Decides about lengths; one for an engine.
 
     Args:
-        rows_twice: What counts of a draft is computed once more where not all of it does (recurrent states).
+        rows_twice: Where not all of a draft counts, what does is computed once more, and the token before it (recurrent
+            states).
     """
 
     def __init__(self, *, rows_twice: bool = False) -> None:
@@ -75,6 +76,7 @@ class DraftLengths:
         level = self._times.seconds(rows)
         unit = 0.0 if level is None else level / self._times.relative(rows)
         tokens, depths = float(num_seqs), [0] * len(offers)
+        again = [0.0] * len(offers)
         best, num_best, guessing = _WORTH * tokens / self._times.relative(rows), 0, 0.0
         for count, (chance, negative) in enumerate(ranked, 1):
             if chance < _LEAST_CHANCE:
@@ -84,10 +86,21 @@ class DraftLengths:
             tokens += chance
             if unit:
                 guessing = max(guessing, depths[at] * offers[at].seconds_per_token / unit)
-            added = 2 * count if self._rows_twice else count
-            rate = tokens / (self._times.relative(rows + added) + guessing)
+            if self._rows_twice:
+                again[at] = _rows_again(offers[at].chances[: depths[at]])
+            rate = tokens / (self._times.relative(rows + count + sum(again)) + guessing)
             if rate > best:
                 best, num_best = rate, count
         for _, negative in ranked[:num_best]:
             lengths[-negative] += 1
         return lengths
+
+
+def _rows_again(chances: Sequence[float]) -> float:
+    """How many rows of a draft are computed once more, on average: none if all of it counts, else one more than count.
+
+    ::
+
+        sum over n < length of  (n + 1) * (chance of n tokens - chance of n + 1)
+    """
+    return 1 + sum(chances) - (len(chances) + 1) * chances[-1]

@@ -59,12 +59,13 @@ class StepTimes:
         self._level *= 1 + _LEVEL_SHARE * (1 - share) * (ratio - 1)
         self._last_rows = rows
 
-    def relative(self, rows: int) -> float:
-        """How long a step with so many rows takes, in a unit that stays the same for a while."""
-        own = self._shape.get(rows)
+    def relative(self, rows: float) -> float:
+        """How long a step with so many rows, on average, takes, in a unit that stays the same for a while."""
+        whole = int(rows)
+        own = self._shape.get(whole) if whole == rows else None
         if own is None:
             return self._between(rows)
-        weight = self._weight_of(rows)
+        weight = self._weight_of(whole)
         return (weight * own + _DOUBT * self._between(rows)) / (weight + _DOUBT)
 
     def seconds(self, rows: int) -> float | None:
@@ -78,7 +79,7 @@ class StepTimes:
             self._steps - self._seen[rows]
         )
 
-    def _between(self, rows: int) -> float:
+    def _between(self, rows: float) -> float:
         """What the nearest other numbers of rows say."""
         at = bisect_left(self._rows, rows)
         below = self._rows[at - 1] if at else None

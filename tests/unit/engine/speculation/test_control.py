@@ -67,6 +67,25 @@ def test_guessing_that_takes_long_makes_drafts_shorter():
     assert found[0] == 8 > found[1] > found[2] == 0
 
 
+@pytest.mark.parametrize("chance", [0.5, 0.9, 1.0])
+def test_states_that_go_back_make_only_wrong_drafts_dearer(chance):
+    lengths = []
+    for rows_twice in (False, True):
+        control = DraftLengths(rows_twice=rows_twice)
+        for _ in range(30):
+            for rows in range(1, 20):
+                control.observe(rows=rows, seconds=1 + 0.15 * (rows - 1))
+        lengths.append(control.choose([offer(chance)], num_seqs=1, rows=1)[0])
+
+    def rate(k):
+        again = sum((n + 1) * (chance**n - chance ** (n + 1)) for n in range(k))
+        return sum(chance**n for n in range(k + 1)) / (1 + 0.15 * (k + again))
+
+    assert lengths[1] == pytest.approx(max(range(9), key=rate), abs=1)
+    assert lengths[1] <= lengths[0]
+    assert chance < 1 or lengths == [8, 8]
+
+
 def test_what_was_slow_long_ago_is_tried_again():
     times = StepTimes()
     for _ in range(5):
@@ -101,7 +120,7 @@ def test_one_stalled_step_is_not_believed():
 
 def test_chances_follow_what_was_accepted():
     rates = AcceptanceRates(memory=24)
-    assert rates.chances(0, 2) == pytest.approx([0.3, 0.09])
+    assert rates.chances(0, 2) == pytest.approx([0.3, 0.18])
     for _ in range(40):
         rates.observe(0, proposed=8, accepted=8)
         rates.observe(1, proposed=8, accepted=0)
@@ -111,6 +130,24 @@ def test_chances_follow_what_was_accepted():
     for _ in range(40):
         rates.observe(0, proposed=8, accepted=0)
     assert rates.chances(0, 1)[0] < 0.3
+
+
+def test_what_came_behind_a_draft_says_how_long_the_next_may_be():
+    """Drafts of one token say nothing about a second: what the text was like does."""
+    everyone = AcceptanceRates(memory=256)
+    copied, other = (AcceptanceRates(memory=24, others=everyone) for _ in range(2))
+    unknown = copied.chances(0, 2)
+    copied.observe(0, proposed=1, accepted=1)
+    assert copied.chances(0, 2)[1] / copied.chances(0, 2)[0] == pytest.approx(unknown[1] / unknown[0])
+    for _ in range(10):
+        copied.observe_further(0, right=7, wrong=False)
+    first, second = copied.chances(0, 2)
+    assert second > 0.9 * first
+    assert other.chances(0, 2)[1] > 0.8 * other.chances(0, 2)[0], "others learn from it"
+    for _ in range(20):
+        copied.observe_further(0, right=0, wrong=True)
+    first, second = copied.chances(0, 2)
+    assert second < 0.6 * first
 
 
 def test_a_new_sequence_begins_with_what_is_known_of_others():

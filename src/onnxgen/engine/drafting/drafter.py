@@ -81,10 +81,10 @@ class Drafter:
         for (each, draft), worth in zip(guessed, lengths, strict=True):
             length = self._decided(each.following, worth, most=len(draft.tokens))
             each.following.note_asked(length)
+            if length < len(draft.tokens):
+                each.following.watch(draft, computed=length)
             computed = shortened(draft, length)
-            if computed is None:
-                each.following.watch(draft)
-            else:
+            if computed is not None:
                 yield each.job, computed
 
     def _costly_drafts(self, room: Sequence[Room], *, num_seqs: int) -> Iterator[tuple[Job, Draft]]:

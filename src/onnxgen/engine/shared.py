@@ -15,7 +15,7 @@ from onnxgen.engine.events import EngineEvent, FinishReason
 from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.stats import EngineStats
 from onnxgen.errors import StateError
-from onnxgen.foundations.after_fork import in_forked_children
+from onnxgen.foundations.after_fork import in_forked_children, leave_to_parent
 from onnxgen.foundations.fair_lock import FairLock
 
 
@@ -30,7 +30,6 @@ class SharedEngine:
         self._recipe = recipe
         self._core: EngineCore | None = None
         self._made: AbstractContextManager[EngineCore] | None = None
-        self._parents: AbstractContextManager[EngineCore] | None = None
         self._lock = FairLock()
         self._untaken: dict[int, list[EngineEvent]] = {}
         self._dropped: deque[int] = deque()
@@ -136,5 +135,8 @@ class SharedEngine:
     def _begin_anew(self) -> None:
         """In a forked child: another thread may have been in the middle of a step, and goes on in the parent only."""
         self._lock = FairLock()
-        self._core, self._made, self._parents = None, None, self._made  # which only the parent may close
+        if self._made is not None:
+            leave_to_parent(self._made)
+        self._core, self._made = None, None
         self._untaken = {}
+        self._dropped.clear()

@@ -16,6 +16,16 @@ def in_forked_children(owner: Owner, do: Callable[[Owner], None]) -> None:
     _owners()[owner] = do
 
 
+def leave_to_parent(thing: object) -> None:
+    """Keep something as long as this process lives, so that what it does when it is collected never happens here.
+
+    A suspended generator that is collected runs its ``finally``, on what the parent still uses.
+    """
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
 @cache
 def _owners() -> WeakKeyDictionary[Any, Callable[[Any], None]]:
     return WeakKeyDictionary()

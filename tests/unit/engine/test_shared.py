@@ -1,5 +1,6 @@
 """`SharedEngine`: threads that wait drive one engine for all."""
 
+import contextlib
 import gc
 import os
 import threading
@@ -14,12 +15,36 @@ from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.core import EngineCore
 from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.shared import SharedEngine
-from onnxgen.errors import OptionError, StateError, TokenIdError
+from onnxgen.errors import BackendError, OptionError, StateError, TokenIdError
 
 
 def shared(backend=None):
     backend = backend or FakeBackend(block_size=4, max_context=64)
     return SharedEngine(lambda: closing(EngineCore(backend, EngineConfig(cache_tokens=512))))
+
+
+class Recipe:
+    """Makes engines, and writes down where and when they are left."""
+
+    def __init__(self, *, fails=()):
+        self.told, self.made, self.fails = [], 0, set(fails)
+
+    def __call__(self):
+        return self._open()
+
+    @contextlib.contextmanager
+    def _open(self):
+        self.made += 1
+        if "making" in self.fails:
+            raise BackendError("no memory")
+        core = EngineCore(FakeBackend(block_size=4, max_context=64), EngineConfig(cache_tokens=512))
+        try:
+            yield core
+        finally:
+            self.told.append(os.getpid())
+            core.close()
+            if "leaving" in self.fails:
+                raise BackendError("no way out")
 
 
 def request(first, count=10):
@@ -190,7 +215,7 @@ def test_other_threads_go_on_while_a_grammar_is_compiled():
     backend = FakeBackend(block_size=4, max_context=64)
     grammars = Slow(backend.vocab_size, (3,))
     engine = SharedEngine(
-        lambda: EngineCore(backend, EngineConfig(cache_tokens=512), eos_ids=[3], grammars=grammars)
+        lambda: closing(EngineCore(backend, EngineConfig(cache_tokens=512), eos_ids=[3], grammars=grammars))
     )
     found = []
 
@@ -206,3 +231,74 @@ def test_other_threads_go_on_while_a_grammar_is_compiled():
     grammars.ready.set()
     waiting.join(30)
     assert found in ([[7, 8]], [[7, 9]])
+
+
+class TestLeaving:
+    """What a recipe opened is left once, by the process that opened it."""
+
+    def test_is_done_once(self):
+        recipe = Recipe()
+        engine = SharedEngine(recipe)
+        engine.close()
+        assert (recipe.made, recipe.told) == (0, [])
+        engine = SharedEngine(recipe)
+        tokens(engine, engine.submit(request(1)))
+        tokens(engine, engine.submit(request(2)))
+        assert (recipe.made, recipe.told) == (1, [])
+        for _ in range(2):
+            engine.close()
+        del engine
+        gc.collect()
+        assert (recipe.made, recipe.told) == (1, [os.getpid()])
+
+    def test_an_engine_that_could_not_be_made_is_not_left_and_made_at_the_next_request(self):
+        recipe = Recipe(fails=["making"])
+        engine = SharedEngine(recipe)
+        for _ in range(2):
+            with pytest.raises(BackendError, match="no memory"):
+                engine.submit(request(1))
+        assert (recipe.made, recipe.told, engine.stats()) == (2, [], None)
+        recipe.fails.clear()
+        assert len(tokens(engine, engine.submit(request(1)))) == 10
+        engine.close()
+        assert (recipe.made, recipe.told) == (3, [os.getpid()])
+
+    def test_an_error_while_leaving_is_told_once_and_the_engine_is_closed(self):
+        recipe = Recipe(fails=["leaving"])
+        engine = SharedEngine(recipe)
+        pending = engine.submit(request(1))
+        with pytest.raises(BackendError, match="no way out"):
+            engine.close()
+        engine.close()
+        assert len(recipe.told) == 1
+        with pytest.raises(StateError, match="closed"):
+            engine.take([pending])
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+    @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+    @pytest.mark.parametrize("asks", [False, True])
+    @pytest.mark.parametrize("generations", [1, 2])
+    def test_is_not_done_in_children(self, generations, asks):
+        """A child that drops the engine, closes it, or forks again leaves only what it opened itself."""
+        recipe = Recipe()
+        engine = SharedEngine(recipe)
+        pending = engine.submit(request(1))
+        is_parent = True
+        for _ in range(generations):
+            child = os.fork()
+            if child:
+                break
+            is_parent = False
+            if asks:
+                tokens(engine, engine.submit(request(2)))
+        if not is_parent:
+            right = child == 0 or os.waitpid(child, 0)[1] == 0
+            engine.close()
+            del engine
+            gc.collect()
+            os._exit(0 if right and recipe.told == [os.getpid()] * asks else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert recipe.told == []
+        assert len(tokens(engine, pending)) == 10
+        engine.close()
+        assert recipe.told == [os.getpid()]

@@ -1,5 +1,7 @@
 import gc
 import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -38,3 +40,24 @@ def test_owners_are_not_kept_alive():
     del held
     gc.collect()
     assert _status_of_child(lambda: not done) == 0
+
+
+def test_what_is_left_to_the_parent_is_never_collected():
+    program = """
+import gc
+from onnxgen.foundations.after_fork import leave_to_parent
+
+def suspended(name):
+    try:
+        yield
+    finally:
+        print(name, flush=True)
+
+left, own = suspended("left"), suspended("own")
+next(left), next(own)
+leave_to_parent(left)
+del left, own
+gc.collect()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["own"]

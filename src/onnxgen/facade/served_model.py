@@ -9,7 +9,6 @@ from onnxgen.backends.base import Backend
 from onnxgen.engine.client import EngineClient, ModelRecipe, in_process, in_subprocess
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.speculation.loaded import proposer_recipes
-from onnxgen.engine.speculation.of_models import check_draft_folder
 from onnxgen.errors import CapabilityError
 from onnxgen.facade.answer import Clock
 from onnxgen.facade.model_text import ModelText
@@ -18,7 +17,6 @@ from onnxgen.facade.results import Chunk
 from onnxgen.facade.text_model import TextModel, default_engine_config
 from onnxgen.foundations.progress import Progress, shown_by
 from onnxgen.foundations.runtime_config import RuntimeConfig
-from onnxgen.metadata.load import load_model_spec
 
 
 class ServedModel:
@@ -41,7 +39,7 @@ class ServedModel:
     Raises:
         ModelFileError: A file of the folder is missing or wrong.
         BackendError: The backend failed to load the model.
-        ConfigError: The draft model has another vocabulary.
+        ConfigError: The draft model has another vocabulary, or the folder lacks what is to guess tokens.
     """
 
     def __init__(
@@ -60,16 +58,11 @@ class ServedModel:
         self._model: TextModel | None = None
         if own_process:
             self.text = ModelText(folder, clock=clock)
-            if draft is not None:
-                check_draft_folder(self.text.spec, load_model_spec(draft), tokenizer=self.text.tokenizer)
+            proposers = proposer_recipes(self.text.spec, config, engine.speculation, draft=draft)
+            for each in proposers:
+                each.check(self.text.spec, tokenizer=self.text.tokenizer)
             self.client = in_subprocess(
-                ModelRecipe(
-                    folder,
-                    config,
-                    engine,
-                    unused=self.text.unused_ids,
-                    proposers=proposer_recipes(self.text.spec, config, engine.speculation, draft=draft),
-                )
+                ModelRecipe(folder, config, engine, unused=self.text.unused_ids, proposers=proposers)
             )
         else:
             with shown_by(progress):

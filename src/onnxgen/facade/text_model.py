@@ -13,7 +13,8 @@ from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.core import EngineCore
 from onnxgen.engine.of_model import engine_of
 from onnxgen.engine.shared import SharedEngine
-from onnxgen.engine.speculation.loaded import LoadedProposers
+from onnxgen.engine.speculation.loaded import LoadedProposers, proposer_recipes
+from onnxgen.engine.speculation.of_models import with_own_draft
 from onnxgen.facade.adapters import Adapters
 from onnxgen.facade.answer import Answer, Clock
 from onnxgen.facade.answering import answer_questions, start_answers
@@ -46,7 +47,7 @@ class TextModel:
     Raises:
         ModelFileError: A file of the folder is missing or wrong.
         BackendError: The backend failed to load the model.
-        ConfigError: The draft model has another vocabulary.
+        ConfigError: The draft model has another vocabulary, or the folder lacks what is to guess tokens.
     """
 
     def __init__(
@@ -63,17 +64,15 @@ class TextModel:
         self._engine_config = engine or default_engine_config(config)
         speculation = self._engine_config.speculation
         self.text = ModelText(folder, clock=clock)  # before the weights: a broken tokenizer is told at once
+        proposers = proposer_recipes(self.text.spec, config, speculation, draft=draft)
+        for each in proposers:
+            each.check(self.text.spec, tokenizer=self.text.tokenizer)
         self.model = Model(self.text.config, runtime=config, backend=backend, speculation=speculation)
         try:
             self.model.check_inputs()
-            self._guessing = LoadedProposers(
-                self.text.spec,
-                config,
-                speculation,
-                draft=draft,
-                own_draft=self.model.draft,
-                unused=self.text.unused_ids,
-            )
+            if self.model.draft is not None:
+                proposers = with_own_draft(proposers, self.model.draft)
+            self._guessing = LoadedProposers(proposers, self.text.spec, unused=self.text.unused_ids)
         except BaseException:
             self.model.close()
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -195,7 +196,10 @@ def test_a_built_head_that_is_right_has_its_drafts_accepted(precision, rng, tmp_
         return found, stats
 
     plain, _ = answers()
-    with HeadRecipe(runtime, HeadOptions(cache_tokens=512, min_confidence=0.0)).open(spec) as proposer:
+    with (
+        HeadRecipe(runtime, HeadOptions(cache_tokens=512, min_confidence=0.0)).load(spec) as make,
+        closing(make()) as proposer,
+    ):
         guessed, stats = answers(proposers={"heads": proposer})
     assert guessed == plain
     assert stats["heads"].verified_tokens > 0

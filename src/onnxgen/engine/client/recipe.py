@@ -48,14 +48,19 @@ class ModelRecipe:
         from onnxgen.backends import load_backend
         from onnxgen.engine.client.folder_grammars import FolderGrammars
         from onnxgen.engine.of_model import engine_of
+        from onnxgen.engine.speculation.loaded import LoadedProposers
         from onnxgen.metadata.load import load_model_spec
 
         spec = load_model_spec(self.folder)
         with contextlib.ExitStack() as opened:
             # first, since these may find that they do not fit, which costs less than the model
-            proposers = [opened.enter_context(each.open(spec, unused=self.unused)) for each in self.proposers]
+            for each in self.proposers:
+                each.check(spec)
+            guessing = LoadedProposers(self.proposers, spec, unused=self.unused)
+            opened.callback(guessing.close)
+            proposers = opened.enter_context(guessing.open())
             decoder = spec.decoder
-            if spec.head is not None and any(each.needs_hidden_states for each in proposers):
+            if spec.head is not None and any(each.needs_hidden_states for each in proposers.values()):
                 decoder = spec.head.target(decoder)
             backend = opened.enter_context(contextlib.closing(load_backend(decoder, self.runtime)))
             grammars = FolderGrammars(self.folder, vocab_size=backend.vocab_size, eos_ids=spec.tokens.eos)
@@ -66,6 +71,6 @@ class ModelRecipe:
                 self.engine,
                 unused=self.unused,
                 grammars=grammars,
-                proposers={each.name: each for each in proposers},
+                proposers=proposers,
             )
             yield opened.enter_context(contextlib.closing(core))

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
 
 from onnxgen.backends.base import Backend
 from onnxgen.engine.speculation.heads import HeadOptions, HeadProposer
 from onnxgen.errors import CapabilityError, ConfigError
 from onnxgen.foundations.runtime_config import RuntimeConfig
-from onnxgen.metadata.model_spec import ModelSpec
+from onnxgen.metadata.model_spec import HeadSpec, ModelSpec
 from onnxgen.preprocess.vocabulary import UnusedIds
+
+if TYPE_CHECKING:
+    from onnxgen.preprocess.tokenizer import Tokenizer
 
 
 def head_proposer(
@@ -38,9 +42,7 @@ def head_proposer(
         CapabilityError: The head's graph reads other inputs than heads do, or keeps a recurrent state.
         BackendError: The cache cannot be had.
     """
-    head = target.head
-    if head is None:
-        raise ConfigError(f"{target.folder} has no head for drafts: no section mtp or eagle that can be used")
+    head = _head_of(target)
     missing = backend.capabilities.required_inputs
     if missing:
         raise CapabilityError(
@@ -71,35 +73,36 @@ class HeadRecipe:
     runtime: RuntimeConfig
     options: HeadOptions = field(default_factory=HeadOptions)
 
-    def open(
+    def check(self, target: ModelSpec, *, tokenizer: Tokenizer | None = None) -> None:
+        """Refuse a model that has no head.
+
+        Raises:
+            ConfigError: Naming its folder.
+        """
+        _head_of(target)
+
+    @contextlib.contextmanager
+    def load(
         self, target: ModelSpec, *, unused: UnusedIds | None = None
-    ) -> AbstractContextManager[HeadProposer]:
-        """A proposer, for a ``with`` block that closes it and the head.
+    ) -> Generator[Callable[[], HeadProposer]]:
+        """The head, loaded for a ``with`` block, which gets what makes a proposer for each engine.
 
         Args:
             target: The model that checks.
-            unused: As for `head_proposer`.
+            unused: As for `head_proposer`, whose errors the proposers raise when they are made.
 
         Raises:
             ConfigError: The model has no head.
             ModelFileError: The head's file is missing or wrong.
-            CapabilityError: The head cannot be used.
-            BackendError: It cannot be loaded, or its cache cannot be had.
+            BackendError: It cannot be loaded.
         """
-        return self._open(target, unused)
-
-    @contextlib.contextmanager
-    def _open(self, target: ModelSpec, unused: UnusedIds | None) -> Generator[HeadProposer]:
         from onnxgen.backends import load_backend
 
-        if target.head is None:
-            raise ConfigError(
-                f"{target.folder} has no head for drafts: no section mtp or eagle that can be used"
-            )
-        with (
-            contextlib.closing(load_backend(target.head.decoder, self.runtime)) as backend,
-            contextlib.closing(
-                head_proposer(target, backend, unused=unused, options=self.options)
-            ) as proposer,
-        ):
-            yield proposer
+        with contextlib.closing(load_backend(_head_of(target).decoder, self.runtime)) as backend:
+            yield partial(head_proposer, target, backend, unused=unused, options=self.options)
+
+
+def _head_of(target: ModelSpec) -> HeadSpec:
+    if target.head is None:
+        raise ConfigError(f"{target.folder} has no head for drafts: no section mtp or eagle that can be used")
+    return target.head

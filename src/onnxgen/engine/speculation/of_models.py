@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxgen.backends.base import Backend, DecoderModel
 from onnxgen.engine.speculation.draft_options import DraftModelOptions
+from onnxgen.engine.speculation.recipe import ProposerRecipe
 from onnxgen.errors import CapabilityError, ConfigError
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.metadata.model_spec import ModelSpec
@@ -103,43 +104,79 @@ class DraftModelRecipe:
     runtime: RuntimeConfig
     options: DraftModelOptions = field(default_factory=DraftModelOptions)
 
-    def open(
+    def check(self, target: ModelSpec, *, tokenizer: Tokenizer | None = None) -> None:
+        """Refuse a draft model of another vocabulary, and a model that is to have one of its own and has none.
+
+        Raises:
+            ConfigError: Naming what differs or is missing.
+            ModelFileError: A file of the draft model's folder is missing or wrong.
+            TokenizerError: A folder has no tokenizer, or a broken one.
+        """
+        draft = self._named()
+        if draft is None:
+            _own_draft(target)
+        else:
+            check_draft_folder(target, draft, tokenizer=tokenizer)
+
+    @contextlib.contextmanager
+    def load(
         self, target: ModelSpec, *, unused: UnusedIds | None = None
-    ) -> AbstractContextManager[DraftModelProposer]:
-        """A proposer, for a ``with`` block that closes it and the draft model.
+    ) -> Generator[Callable[[], DraftModelProposer]]:
+        """The draft model, loaded for a ``with`` block, which gets what makes a proposer for each engine.
 
         Args:
             target: The model that checks.
-            unused: As for `draft_proposer`.
+            unused: As for `draft_proposer`, whose errors the proposers raise when they are made.
 
         Raises:
-            ConfigError: The vocabularies differ, or there is no draft model in the model's folder.
+            ConfigError: There is no draft model in the model's folder.
             ModelFileError: A file of the folder is missing or wrong.
-            CapabilityError: The draft model reads inputs that nobody gives.
-            BackendError: It cannot be loaded, or its cache cannot be had.
+            BackendError: It cannot be loaded.
         """
-        return self._open(target, unused)
-
-    @contextlib.contextmanager
-    def _open(self, target: ModelSpec, unused: UnusedIds | None) -> Generator[DraftModelProposer]:
         from onnxgen.backends import load_backend
 
-        decoder = self._decoder(target)
-        with (
-            contextlib.closing(load_backend(decoder, self.runtime)) as backend,
-            contextlib.closing(
-                draft_proposer(target, decoder, backend, unused=unused, options=self.options)
-            ) as proposer,
-        ):
-            yield proposer
+        named = self._named()
+        decoder = _own_draft(target) if named is None else named.decoder
+        with contextlib.closing(load_backend(decoder, self.runtime)) as backend:
+            yield partial(draft_proposer, target, decoder, backend, unused=unused, options=self.options)
 
-    def _decoder(self, target: ModelSpec) -> DecoderModel:
+    def _named(self) -> ModelSpec | None:
         from onnxgen.metadata.load import load_model_spec
 
-        if self.folder is None:
-            if target.draft is None:
-                raise ConfigError(f"{target.folder} has no draft model of its own; name the folder of one")
-            return target.draft
-        draft = load_model_spec(self.folder)
-        check_draft_folder(target, draft)
-        return draft.decoder
+        return None if self.folder is None else load_model_spec(self.folder)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedDraft:
+    """A recipe for the draft decoder of a model's own folder that is loaded already, in this process.
+
+    Attributes:
+        backend: Executes it; stays the caller's to close.
+    """
+
+    backend: Backend
+
+    def check(self, target: ModelSpec, *, tokenizer: Tokenizer | None = None) -> None:
+        """Refuse a model without one, as `DraftModelRecipe` does."""
+        _own_draft(target)
+
+    @contextlib.contextmanager
+    def load(
+        self, target: ModelSpec, *, unused: UnusedIds | None = None
+    ) -> Generator[Callable[[], DraftModelProposer]]:
+        """What makes proposers, as `DraftModelRecipe` has it."""
+        yield partial(draft_proposer, target, _own_draft(target), self.backend, unused=unused)
+
+
+def with_own_draft(recipes: Sequence[ProposerRecipe], backend: Backend) -> list[ProposerRecipe]:
+    """Recipes that take the draft decoder of the model's folder as it is loaded already."""
+    return [
+        LoadedDraft(backend) if isinstance(each, DraftModelRecipe) and each.folder is None else each
+        for each in recipes
+    ]
+
+
+def _own_draft(target: ModelSpec) -> DecoderModel:
+    if target.draft is None:
+        raise ConfigError(f"{target.folder} has no draft model of its own; name the folder of one")
+    return target.draft

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -278,7 +279,7 @@ def test_a_head_that_is_right_has_everything_accepted(name, section, rng, tmp_pa
     backend = load_backend(spec.head.target(spec.decoder), runtime)
     requests = tiny_requests(rng, 4)
     plain, _ = run(backend, requests)
-    with HeadRecipe(runtime, ANY).open(spec) as proposer:
+    with HeadRecipe(runtime, ANY).load(spec) as make, closing(make()) as proposer:
         guessed, stats = run(backend, requests, {"heads": proposer}, speculation=EVERY)
         proposer.check_integrity()
     assert guessed == plain
@@ -301,7 +302,7 @@ def test_a_head_that_is_wrong_costs_no_token(name, rng, tmp_path):
     backend = load_backend(spec.head.target(spec.decoder), runtime)
     requests = tiny_requests(rng, 5)
     plain, _ = run(backend, requests)
-    with HeadRecipe(runtime, ANY).open(spec) as proposer:
+    with HeadRecipe(runtime, ANY).load(spec) as make, closing(make()) as proposer:
         recorded = Recorded(proposer)
         guessed, stats = run(backend, requests, {"heads": recorded}, speculation=EVERY)
     assert guessed == plain
@@ -330,7 +331,7 @@ def test_a_head_of_inner_layers_with_a_vocabulary_of_its_own(name, rng, tmp_path
     backend = load_backend(spec.head.target(spec.decoder), runtime)
     requests = tiny_requests(rng, 3)
     plain, _ = run(backend, requests)
-    with HeadRecipe(runtime, ANY).open(spec) as proposer:
+    with HeadRecipe(runtime, ANY).load(spec) as make, closing(make()) as proposer:
         recorded = Recorded(proposer)
         guessed, _ = run(backend, requests, {"heads": recorded}, speculation=EVERY)
     assert guessed == plain
@@ -371,7 +372,7 @@ def test_a_model_without_a_head_says_so(tmp_path):
     document["model"]["mtp"]["enabled"] = False
     (folder / "genai_config.json").write_text(json.dumps(document))
     spec, runtime = load_model_spec(folder), RuntimeConfig(cache_dir=tmp_path)
-    with pytest.raises(ConfigError, match="has no head"), HeadRecipe(runtime).open(spec):
+    with pytest.raises(ConfigError, match="has no head"), HeadRecipe(runtime).load(spec):
         pass
     with pytest.raises(ConfigError, match="has no head"):
         head_proposer(spec, head_backend())

@@ -26,6 +26,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.agents import work
 from benchmarks.agents.tasks import TASKS, Lab, Task, measure_step
 from benchmarks.measuring import Watch, conditions
 from benchmarks.peers.contenders import CONTENDERS as PEERS
@@ -38,6 +39,7 @@ from onnxgen.foundations.cpuinfo import default_threads
 from onnxgen.preprocess.tokenizer import Tokenizer
 
 CONTENDERS = tuple(replace(contender, workers="benchmarks.agents.workers") for contender in PEERS)
+_AWAKE_TOKENS = 24  # unmeasured, at the start of a turn: caches and clocks are the last program's
 _TRIES = 3
 _QUIET_CPUS = 0.15
 """A step beside which other processes took more CPUs is repeated; the quietest try counts."""
@@ -50,7 +52,7 @@ def main() -> None:
     tasks = [task for task in TASKS if task.name in args.tasks]
     setting = Setting(args.environments, args.models, threads=args.threads, rounds=args.rounds, say=_say)
     tokenizer = Tokenizer.from_folder(model_path(args.models, args.model, "onnxgen"))
-    lab = Lab(tokenizer, args.new_tokens, args.drafts)
+    lab = Lab(tokenizer, args.new_tokens, args.drafts, args.match)
     figures: dict[str, dict[str, Figures]] = {task.name: {} for task in tasks}
     with ExitStack() as stack:
         workers = {one: setting.load(one, args.model, stack)[0] for one in contenders}
@@ -72,6 +74,7 @@ def main() -> None:
             rounds=args.rounds,
             new_tokens=args.new_tokens,
             drafts=args.drafts,
+            match=args.match,
         )
         values = {task: {n: one.to_json() for n, one in found.items()} for task, found in figures.items()}
         report = {"conditions": about, "tasks": values, "missing": lab.missing}
@@ -79,6 +82,7 @@ def main() -> None:
 
 
 def _turn(task: Task, contender: Contender, worker: Worker, lab: Lab, kept: Figures) -> None:
+    worker.ask("answer", prompts=[work.story(lab.tokenizer.encode)], new_tokens=_AWAKE_TOKENS)
     for name, step in task.steps(lab):
         label = f"{contender.name}, {task.name}, {name}"
         if label in lab.missing:
@@ -127,6 +131,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--new-tokens", type=int, default=64, help="length of each answer")
     parser.add_argument("--drafts", type=int, default=8, help="the most tokens that are guessed at once")
+    parser.add_argument(
+        "--match", type=int, default=2, help="tokens that occurred before, so that one guesses"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="every value, and the noise beside it")
     args = parser.parse_args()
     for option, given, known in (("--only", args.only, keys), ("--tasks", args.tasks, tasks)):

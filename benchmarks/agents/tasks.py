@@ -33,12 +33,14 @@ class Lab:
         tokenizer: Of the model.
         new_tokens: Of each answer whose length nothing else decides.
         drafts: The most tokens that are guessed at once.
+        match: Tokens that must have occurred before; see `benchmarks.agents.workers.asking.Wish`.
         missing: What programs cannot do, in their own words, by metric.
     """
 
     tokenizer: Tokenizer
     new_tokens: int
     drafts: int
+    match: int
     missing: dict[str, str] = field(default_factory=dict)
     _schemas: int = 0
 
@@ -117,7 +119,8 @@ def _lookup(lab: Lab) -> list[tuple[str, Callable[[Asked], Iterator[Measured]]]]
         def step(worker: Asked) -> Iterator[Measured]:
             plain = worker.ask("answer", prompts=[prompt], new_tokens=new_tokens)
             yield f"{name} plain tok/s", _rate(plain)
-            guessed = worker.ask("answer", prompts=[prompt], new_tokens=new_tokens, drafts=lab.drafts)
+            how = {"drafts": lab.drafts, "match": lab.match}
+            guessed = worker.ask("answer", prompts=[prompt], new_tokens=new_tokens, **how)
             yield f"{name} guessed tok/s", _rate(guessed)
             yield f"{name} times", _rate(guessed) / _rate(plain)
             yield f"{name} same", plain["answers"] == guessed["answers"]

@@ -2,7 +2,7 @@
 
 ::
 
-    {"do": "answer", "prompts": [[..], ..], "new_tokens": 96, "schema": "{..}", "written": true, "to_end": false, "drafts": 0}
+    {"do": "answer", "prompts": [[..], ..], "new_tokens": 96, "schema": "{..}", "written": true, "to_end": false, "drafts": 0, "match": 2}
                 -> {"first_s": 0.1, "total_s": 0.6, "answers": [[..], ..]}
 
 `benchmarks.peers.workers.serving` has the rest: loading, and how lines are read and written.
@@ -17,9 +17,6 @@ from typing import Any, Protocol
 
 from benchmarks.peers.workers.serving import serve
 
-MIN_MATCH = 2
-"""Tokens that must have occurred before, so that what followed them is guessed."""
-
 
 @dataclass(frozen=True)
 class Wish:
@@ -32,6 +29,8 @@ class Wish:
         written: Tokens that must follow may be written without asking the model.
         to_end: An answer ends where the model ends it; else an end-of-text token ends nothing.
         drafts: The most tokens that are guessed at once; 0: none are.
+        match: Tokens that occurred before, so that what followed them is guessed: the least that count in onnxgen, as many
+            in onnxruntime-genai, and the most that are looked for in OpenVINO and llama.cpp, which also guess from one.
     """
 
     prompts: Sequence[Sequence[int]]
@@ -40,6 +39,7 @@ class Wish:
     written: bool = False
     to_end: bool = False
     drafts: int = 0
+    match: int = 2
 
 
 @dataclass(frozen=True)

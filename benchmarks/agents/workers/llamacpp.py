@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.agents.workers.asking import MIN_MATCH, Answered, Wish, serve_wishes
+from benchmarks.agents.workers.asking import Answered, Wish, serve_wishes
 from benchmarks.peers.workers.llamacpp import ALIGNMENT, load
 
 _CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
@@ -71,7 +71,7 @@ class LlamaCpp:
 
         if len(wish.prompts) > 1 or wish.schema is not None:
             raise NotImplementedError("prompt lookup is for one free answer")
-        lookup = LlamaPromptLookupDecoding(max_ngram_size=MIN_MATCH, num_pred_tokens=wish.drafts)
+        lookup = LlamaPromptLookupDecoding(max_ngram_size=wish.match, num_pred_tokens=wish.drafts)
         (prompt,) = wish.prompts
         memory = self._c.llama_get_memory(self._context)
         history = np.empty(len(prompt) + wish.new_tokens + wish.drafts + 1, np.int32)

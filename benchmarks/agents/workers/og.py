@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.agents.workers.asking import MIN_MATCH, Answered, Wish, serve_wishes
+from benchmarks.agents.workers.asking import Answered, Wish, serve_wishes
 
 ALL_LOGITS = "og-all-logits"
 """The folder beside the program's model that guesses need: with logits of all tokens, not of a prompt's last one alone."""
@@ -46,7 +46,7 @@ class Genai:
         if wish.schema is not None:
             params.set_guidance("json_schema", wish.schema, wish.written)
         if wish.drafts:
-            params.set_speculative_options(ngram_size=MIN_MATCH, max_draft_tokens=wish.drafts)
+            params.set_speculative_options(ngram_size=wish.match, max_draft_tokens=wish.drafts)
         generator = self._api.Generator(model, params)
         generator.append_tokens(np.array(wish.prompts, np.int32).squeeze())
         generator.generate_next_token()

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.agents.workers.asking import MIN_MATCH, Answered, Wish, serve_wishes
+from benchmarks.agents.workers.asking import Answered, Wish, serve_wishes
 
 _CACHE_TOKENS = 8192
 
@@ -38,7 +38,7 @@ class Onnxgen:
         config = EngineConfig(max_seq_tokens=1024, cache_tokens=_CACHE_TOKENS, prefix_reuse=False)
         lookup = None
         if wish.drafts:
-            lookup = Speculation("prompt_lookup", max_draft_tokens=wish.drafts, min_match=MIN_MATCH)
+            lookup = Speculation("prompt_lookup", max_draft_tokens=wish.drafts, min_match=wish.match)
         with contextlib.closing(
             engine_of(self._spec, self._backend, config, grammars=self._grammars)
         ) as core:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.agents.workers.asking import MIN_MATCH, Answered, Wish, serve_wishes
+from benchmarks.agents.workers.asking import Answered, Wish, serve_wishes
 
 _MOST_SEQUENCES = 8
 _STEP_TOKENS = 2304
@@ -58,7 +58,7 @@ class OpenVino:
         if wish.schema is not None:
             config.structured_output_config = self._api.StructuredOutputConfig(json_schema=wish.schema)
         if wish.drafts:
-            config.num_assistant_tokens, config.max_ngram_size = wish.drafts, MIN_MATCH
+            config.num_assistant_tokens, config.max_ngram_size = wish.drafts, wish.match
         return config
 
     def _pipeline(self, **properties: Any) -> Any:

@@ -76,18 +76,6 @@ class ListState:
     def fill(self, mask) -> None:
         self._fill(mask, self.tokens)
 
-    @staticmethod
-    def fill_all(states, masks, *, ready):
-        ready()
-        found = []
-        for state, mask in zip(states, masks, strict=True):
-            try:
-                state.fill(mask)
-                found.append(None)
-            except GrammarError as error:
-                found.append(error)
-        return found
-
     def fill_along(self, masks, draft) -> None:
         for length in range(len(draft) + 1):
             self._fill(masks[length], (*self.tokens, *draft[:length]))

@@ -124,7 +124,7 @@ class Chooser:
         self._trace = trace
 
     def prepare(self, plan: StepPlan) -> None:
-        """Begin what can be done while a step is executed: work out what may follow in sequences with a grammar."""
+        """Do, or begin, what can be done before a step is executed: work out what may follow in sequences with a grammar."""
         reached = [
             (self._register.sample(part.job.id), part.job.draft[: part.num_draft])
             for part in plan.slices
@@ -132,12 +132,6 @@ class Chooser:
         ]
         self._masks.begin(
             [(s, draft) for s, draft in reached if s.grammar is not None and s.request.max_new_tokens != 0]
-        )
-
-    def look_ahead(self, choices: Choices) -> None:
-        """Begin to work out what may follow the tokens that a step brought, now that they are appended."""
-        self._masks.foresee(
-            [s for s, _, _ in choices.chosen if s.grammar is not None and s.state is not SampleState.FINISHED]
         )
 
     def choose(self, executed: Executed, drafts: Mapping[int, Draft]) -> Choices:
@@ -162,8 +156,8 @@ class Chooser:
             if sample.request.max_new_tokens == 0:
                 ended.append((sample, job, None))
                 continue
-            own = [(sample, job), *self._fork(sample, job)]
             masks = self._masks_of(sample)
+            own = [(sample, job), *self._fork(sample, job)]
             if isinstance(masks, OnnxgenError):
                 ended += [(one, each, masks) for one, each in own]
                 continue

@@ -265,8 +265,7 @@ class EngineCore:
         self._own()
         self._expire()
         started = time.perf_counter()
-        if self._speculator.is_wanted:
-            self._masks.finish()
+        self._masks.finish()
         self._speculator.draft()
         plan = self._scheduler.plan()
         if plan is None:
@@ -288,8 +287,6 @@ class EngineCore:
             self._executor.conclude(executed, plan.reservation, accepted)
             chosen_at = time.perf_counter()
             num_forced = self._settler.settle(choices, faults=executed.faults)
-            if not self._speculator.is_wanted:
-                self._chooser.look_ahead(choices)
         except BaseException:
             self._executor.abandon(executed, plan.reservation)
             self._want_logits_again()

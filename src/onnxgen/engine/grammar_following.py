@@ -47,7 +47,9 @@ def must_follow(sample: Sample) -> tuple[int, ...]:
 def _catch_up(state: GrammarState, sample: Sample) -> None:
     """Answers only grow: what is missing is at their end. A state may be ahead of an answer that is being appended."""
     missing = sample.num_new_tokens - state.num_tokens
-    if missing > 0:
+    if missing == 1:
+        state.advance((sample.tokens.last,))
+    elif missing > 0:
         state.advance(sample.tokens[-missing:])
     elif missing < 0:
         state.follow(sample.answer)

@@ -1,6 +1,7 @@
 """Masks that are worked out in another thread, for one step after the other."""
 
 import gc
+import itertools
 import threading
 
 import numpy as np
@@ -37,9 +38,10 @@ def allowed(mask):
     return np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little")).tolist()
 
 
-@pytest.fixture
-def worker():
-    made = MaskWorker(vocab_size=VOCAB, eos_ids=[EOS])
+@pytest.fixture(params=["alone", "helped"])
+def worker(request):
+    late = itertools.count() if request.param == "helped" else itertools.repeat(0)
+    made = MaskWorker(vocab_size=VOCAB, eos_ids=[EOS], clock=late.__next__)
     yield made
     made.close()
     made.close()
@@ -89,25 +91,48 @@ def test_ends_that_do_not_count_are_left_out_where_others_may_follow(worker):
     assert [allowed(worker.masks(s)[0]) for s in (goes_on, counts, complete)] == [[5], [EOS, 5], [EOS]]
 
 
-def test_the_next_step_waits_for_one_that_nobody_asked_about(worker, monkeypatch):
-    gate, fill = threading.Event(), ListState.fill
+def test_the_next_step_waits_for_a_mask_that_nobody_asked_about(monkeypatch):
+    worker = MaskWorker(vocab_size=VOCAB, eos_ids=[EOS], clock=itertools.count().__next__)
+    gate, begun, fill = threading.Event(), threading.Event(), ListState.fill
 
     def slow(self, mask):
+        begun.set()
         gate.wait()
         fill(self, mask)
 
     monkeypatch.setattr(ListState, "fill", slow)
     samples = [sample_of(lists((4, 5), (4, 6))) for _ in range(5)]
     worker.begin([(sample, ()) for sample in samples])
+    assert begun.wait(10)
     threading.Timer(0.05, gate.set).start()
     for sample in samples:  # as after a step that was interrupted, and done again
         sample.tokens.append(4)
     worker.begin([(sample, ()) for sample in samples])
     assert [allowed(worker.masks(sample)[0]) for sample in samples] == [[5, 6]] * 5
+    worker.close()
+
+
+def test_masks_that_take_long_are_worked_out_by_both(monkeypatch):
+    worker = MaskWorker(vocab_size=VOCAB, eos_ids=[EOS], clock=itertools.count(step=0.0006).__next__)
+    both, threads, fill = threading.Barrier(2), {}, ListState.fill
+
+    def together(self, mask):
+        threads[id(self)] = threading.get_ident()
+        if len(threads) > 1:  # the first is worked out before the pass
+            both.wait(10)
+        fill(self, mask)
+
+    monkeypatch.setattr(ListState, "fill", together)
+    samples = [sample_of(lists((4, 5), (4, 6))) for _ in range(5)]
+    worker.begin([(sample, ()) for sample in samples])
+    assert [allowed(worker.masks(sample)[0]) for sample in samples] == [[4]] * 5
+    assert threads[id(samples[0].grammar)] == threading.get_ident()
+    assert len(set(threads.values())) == 2
+    worker.close()
 
 
 def test_a_worker_that_is_dropped_ends_its_thread():
-    worker = MaskWorker(vocab_size=VOCAB, eos_ids=[EOS])
+    worker = MaskWorker(vocab_size=VOCAB, eos_ids=[EOS], clock=itertools.count().__next__)
     samples = [sample_of(lists((4, 5))) for _ in range(4)]
     worker.begin([(sample, ()) for sample in samples])
     worker.masks(samples[0])
@@ -118,42 +143,8 @@ def test_a_worker_that_is_dropped_ends_its_thread():
     assert not thread.is_alive()
 
 
-def test_foreseen_masks_are_those_of_the_next_step(worker):
-    grammar = lists((4, 5, 6), (4, 7), (69,))
-    samples = [sample_of(grammar, answer) for answer in ((4,), (), (4, 5), (), (4,))]
-    late, moved = sample_of(grammar, (4,)), samples[3]
-    for sample in samples:
-        sample.grammar.follow(sample.answer)
-    worker.foresee(samples)
+def test_without_masks_there_is_no_thread(worker):
+    before = threading.active_count()
+    worker.begin([])
     worker.finish()
-    moved.tokens.append(4)  # after an interrupt, say
-    worker.begin([*[(s, ()) for s in samples[1:4]], (samples[0], (5,)), (late, ())])
-    assert [allowed(worker.masks(s)[0]) for s in (*samples[:4], late)] == [
-        [5, 7],
-        [4, 69],
-        [6],
-        [5, 7],
-        [5, 7],
-    ]
-    assert [allowed(mask) for mask in worker.masks(samples[0])] == [[5, 7], [6]]
-    worker.begin([(samples[1], ())])
-    assert allowed(worker.masks(samples[1])[0]) == [4, 69]
-
-
-@pytest.mark.parametrize("how", ["told", "raised"])
-def test_what_breaks_when_it_is_foreseen_is_told_to_who_asks_for_it_alone(worker, how, monkeypatch):
-    broken, others = sample_of(lists((0, 8))), [sample_of(lists((1, 8), (1, 9))) for _ in range(4)]
-    broken.tokens.append(0)
-    broken.grammar.follow([0])
-    if how == "raised":
-
-        def fail(states, masks, *, ready):
-            raise RuntimeError("out of cheese")
-
-        monkeypatch.setattr(ListState, "fill_all", staticmethod(fail))
-    everybody = [*others[:2], broken, *others[2:]]
-    worker.foresee(everybody)
-    worker.begin([(s, ()) for s in everybody])
-    with pytest.raises(GrammarError, match="told to"):
-        worker.masks(broken)
-    assert [allowed(worker.masks(s)[0]) for s in others] == [[1]] * 4
+    assert threading.active_count() == before

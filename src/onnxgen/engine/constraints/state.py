@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from onnxgen.errors import GrammarError
 
 if TYPE_CHECKING:
-    from llguidance import LLExecutor, LLMatcher
+    from llguidance import LLMatcher
 
     from onnxgen.engine.constraints.vocabulary import Vocabulary
 
@@ -100,29 +99,8 @@ class GrammarState:
         if self._num_ends:
             self._fill_end(mask)
             return
-        self._matcher.unsafe_compute_mask_ptr(mask.ctypes.data, self._mask_bytes)
+        self._matcher.unsafe_compute_mask_ptr(mask.__array_interface__["data"][0], self._mask_bytes)
         self._check()
-
-    @staticmethod
-    def fill_all(
-        states: Sequence[GrammarState], masks: NDArray[np.uint32], *, ready: Callable[[], None]
-    ) -> list[GrammarError | None]:
-        """What `fill` does, for several states in one call that leaves the interpreter to other threads all the while.
-
-        Args:
-            states: Each once.
-            masks: uint32 [states, ceil(vocab_size / 32)], contiguous.
-            ready: Is called right before the interpreter is left alone.
-
-        Returns:
-            For each state what `fill` would raise.
-        """
-        matchers = [(state._matcher, at) for at, state in enumerate(states) if not state._num_ends]
-        executor = _executor()
-        ready()
-        if matchers:
-            executor.unsafe_compute_mask_ptr(matchers, masks.ctypes.data, masks.strides[0], len(masks))
-        return [state._filled(mask) for state, mask in zip(states, masks, strict=True)]
 
     def fill_along(self, masks: NDArray[np.uint32], draft: Sequence[int]) -> None:
         """Say what may follow before each token of a draft and after its last.
@@ -174,15 +152,6 @@ class GrammarState:
         twin._num_tokens, twin._num_ends = self._num_tokens, self._num_ends
         return twin
 
-    def _filled(self, mask: NDArray[np.uint32]) -> GrammarError | None:
-        try:
-            if self._num_ends:
-                self.fill(mask)
-            self._check()
-        except GrammarError as error:
-            return error
-        return None
-
     def _common(self, wanted: NDArray[np.int64]) -> int:
         size = min(len(wanted), self._num_tokens)
         same = wanted[:size] == self._tokens[:size]
@@ -198,7 +167,7 @@ class GrammarState:
         self._num_tokens -= count
 
     def _consume(self, token: int) -> None:
-        if self._ends(token):
+        if token in self._vocabulary.eos_ids and self._ends(token):
             self._num_ends += 1
         elif self._num_ends or not self._is_row(token) or self._matcher.try_consume_tokens([token]) != 1:
             self._check()
@@ -248,11 +217,3 @@ class GrammarState:
 
     def _reason(self) -> str:
         return self._matcher.get_error().split("\n<", 1)[0].strip()
-
-
-@cache
-def _executor() -> LLExecutor:
-    """One thread: with more, waking them takes longer than what they do."""
-    from llguidance import LLExecutor
-
-    return LLExecutor(1)

@@ -289,21 +289,3 @@ def test_a_text_that_no_tokens_have_is_refused(tmp_path):
     with pytest.raises(GrammarError):
         compiler.compile(Grammar.choice(["é"]))
     assert word_piece.token_to_id(END) in compiler.eos_ids
-
-
-def test_masks_of_several_states_at_once_are_those_of_each(compiled, compiler, tokenizer, rng):
-    walk = random_walk(compiled, compiler, tokenizer, rng) or []
-    answers = [walk[:length] for length in rng.integers(len(walk) + 1, size=5)] + [walk]
-    states = [compiled.new_state() for _ in answers]
-    for state, answer in zip(states, answers, strict=True):
-        state.follow(answer)
-    if states[-1].accepts_end:
-        states[-1].follow([*walk, compiler.eos_ids[0]])
-    told = []
-    masks = np.stack([new_mask(compiler) for _ in states])
-    assert states[0].fill_all(states, masks, ready=lambda: told.append(1)) == [None] * len(states)
-    for state, mask in zip(states, masks, strict=True):
-        expected = new_mask(compiler)
-        state.fill(expected)
-        assert np.array_equal(mask, expected)
-    assert told == [1]

@@ -77,10 +77,12 @@ class _Page:
     def write(self, chunk: Chunk) -> None:
         from onnxgen.preprocess.tool_calls.messages import call_message
 
-        self._thinks = self._thinks or bool(chunk.reasoning)
+        if chunk.reasoning and not self._thinks:
+            self.end_line()  # of an answer that goes on thinking
+            self._thinks = True
         self._put(paint(chunk.reasoning, "dim", self._out) if chunk.reasoning else "", chunk.reasoning)
         if self._thinks and (chunk.text or chunk.tool_calls):
-            self._put("\n\n")  # the answer begins
+            self._put("\n\n" if self._is_in_line else "\n")  # the answer begins
             self._thinks = False
         self._put(chunk.text)
         for call in chunk.tool_calls:

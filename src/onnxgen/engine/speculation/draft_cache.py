@@ -28,21 +28,21 @@ _PROBE_TOKENS = 256
 
 
 def make_draft_cache(
-    backend: Backend, *, max_seq_tokens: int, cache_mb: int | None = None, cache_tokens: int | None = None
+    backend: Backend, *, max_seq_tokens: int, cache_mb: int | None, cache_tokens: int | None, usual_mb: int
 ) -> KVCache:
     """A cache of a size, or for one sequence if that is more.
 
     Args:
         backend: Makes it.
         max_seq_tokens: The longest sequence, in tokens.
-        cache_mb: Its size, in MiB.
-        cache_tokens: Likewise in token positions, where ``cache_mb`` is None.
+        cache_mb: Its size, in MiB, or None.
+        cache_tokens: Likewise in token positions, or None.
+        usual_mb: Its size, in MiB, where nothing is said.
 
     Raises:
         BackendError: It cannot be had.
     """
-    num_tokens = cache_tokens if cache_mb is None else _tokens_in(cache_mb * _MIB, backend, max_seq_tokens)
-    assert num_tokens is not None, "a cache has a size"
+    num_tokens = cache_tokens or _tokens_in((cache_mb or usual_mb) * _MIB, backend, max_seq_tokens)
     if not backend.capabilities.paged:
         return backend.create_cache(num_seqs=max(num_tokens // max_seq_tokens, 1), num_tokens=max_seq_tokens)
     each = min(num_tokens, max_seq_tokens)

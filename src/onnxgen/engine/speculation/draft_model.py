@@ -67,9 +67,12 @@ class DraftModelProposer:
             unused_ids=unused_ids,
             min_confidence=options.min_confidence,
         )
-        size = _CACHE_MB if options.cache_mb is None and options.cache_tokens is None else options.cache_mb
         cache = make_draft_cache(
-            backend, max_seq_tokens=self._limit, cache_mb=size, cache_tokens=options.cache_tokens
+            backend,
+            max_seq_tokens=self._limit,
+            cache_mb=options.cache_mb,
+            cache_tokens=options.cache_tokens,
+            usual_mb=_CACHE_MB,
         )
         self._cache = DraftCache(backend, cache)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onnxgen.errors import ConfigError
+from onnxgen.engine.speculation.draft_budget import check_count, check_draft_budget
+
+_WHOSE = "a draft model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +36,10 @@ class DraftModelOptions:
         Raises:
             ConfigError: Naming the field, its value and the range.
         """
-        for name in ("cache_mb", "cache_tokens", "catch_up_tokens"):
-            value: object = getattr(self, name)
-            if value is None and name != "catch_up_tokens":
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ConfigError(f"{name} of a draft model is {value!r}; it must be an integer from 1 on")
-        if self.cache_mb is not None and self.cache_tokens is not None:
-            raise ConfigError(
-                f"cache_mb={self.cache_mb} and cache_tokens={self.cache_tokens} both size the cache of a draft model; "
-                "give one of them"
-            )
-        share: object = getattr(self, "min_confidence")  # noqa: B009 - callers may have no checker
-        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
-            raise ConfigError(f"min_confidence of a draft model is {share!r}; it must lie in [0, 1]")
+        check_draft_budget(
+            _WHOSE,
+            cache_mb=self.cache_mb,
+            cache_tokens=self.cache_tokens,
+            min_confidence=self.min_confidence,
+        )
+        check_count(_WHOSE, "catch_up_tokens", self.catch_up_tokens)

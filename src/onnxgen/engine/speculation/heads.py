@@ -24,12 +24,13 @@ import numpy.typing as npt
 
 from onnxgen.backends.base import AUX_HIDDEN_STATES, HIDDEN_STATES, Backend
 from onnxgen.engine.speculation.base import Draft, Wanted
+from onnxgen.engine.speculation.draft_budget import check_draft_budget
 from onnxgen.engine.speculation.draft_cache import DraftCache, make_draft_cache
 from onnxgen.engine.speculation.draft_rows import DraftRow
 from onnxgen.engine.speculation.guesser import Guesser
 from onnxgen.engine.speculation.options import MAX_DRAFT_TOKENS
 from onnxgen.engine.tokens import TokenBuffer
-from onnxgen.errors import CapabilityError, ConfigError
+from onnxgen.errors import CapabilityError
 from onnxgen.metadata.model_spec import HeadSpec
 
 Float32Array = npt.NDArray[np.float32]
@@ -58,17 +59,12 @@ class HeadOptions:
         Raises:
             ConfigError: Naming the field, its value and the range.
         """
-        for name in ("cache_mb", "cache_tokens"):
-            size: object = getattr(self, name)
-            if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
-                raise ConfigError(f"{name} of a head is {size!r}; it must be an integer from 1 on")
-        if self.cache_mb is not None and self.cache_tokens is not None:
-            raise ConfigError(
-                f"cache_mb={self.cache_mb} and cache_tokens={self.cache_tokens} both size the cache of a head; give one of them"
-            )
-        share: object = getattr(self, "min_confidence")  # noqa: B009 - callers may have no checker
-        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
-            raise ConfigError(f"min_confidence of a head is {share!r}; it must lie in [0, 1]")
+        check_draft_budget(
+            "a head",
+            cache_mb=self.cache_mb,
+            cache_tokens=self.cache_tokens,
+            min_confidence=self.min_confidence,
+        )
 
 
 @dataclass(slots=True)
@@ -158,9 +154,12 @@ class HeadProposer:
             unused_ids=unused_ids,
             min_confidence=options.min_confidence,
         )
-        size = _CACHE_MB if options.cache_mb is None and options.cache_tokens is None else options.cache_mb
         cache = make_draft_cache(
-            backend, max_seq_tokens=self._limit, cache_mb=size, cache_tokens=options.cache_tokens
+            backend,
+            max_seq_tokens=self._limit,
+            cache_mb=options.cache_mb,
+            cache_tokens=options.cache_tokens,
+            usual_mb=_CACHE_MB,
         )
         # rows depend on hidden states, too
         self._cache = DraftCache(backend, cache, share_prefixes=False)

@@ -54,11 +54,6 @@ class DraftLengths:
         """A step that computed no prompts, but so many rows, took so long without the time to guess."""
         self._times.observe(rows, seconds)
 
-    def gain(self, *, num_seqs: int, rows: int, tokens: float) -> float:
-        """How many times as fast a step of some sequences is, with so many rows and so many tokens that count."""
-        slower = self._times.relative(rows) / self._times.relative(num_seqs)
-        return tokens / num_seqs / slower
-
     def choose(self, offers: Sequence[Offer], *, num_seqs: int, rows: int) -> list[int]:
         """How many tokens of each offer are worth computing.
 

@@ -22,7 +22,6 @@ from threading import Thread
 import numpy as np
 import numpy.typing as npt
 
-from onnxgen.engine.constraints.state import GrammarState
 from onnxgen.engine.grammar_following import as_grammar_error
 from onnxgen.engine.sample import Sample
 from onnxgen.errors import GrammarError, OnnxgenError
@@ -32,8 +31,8 @@ Masks = npt.NDArray[np.uint32]
 _BEFORE_PASS_S = 0.001
 """So long the forward pass waits for masks; what was not begun by then is worked out beside it."""
 
-_Task = tuple[Sample, npt.NDArray[np.int64], Sequence[int], Masks]
-"""A sample, its answer so far, its draft tokens, and where its masks go."""
+_Task = tuple[Sample, Sequence[int], Masks]
+"""A sample, its draft tokens, and where its masks go."""
 
 
 class MaskWorker:
@@ -79,7 +78,7 @@ class MaskWorker:
             self._memory = np.zeros((rows + rows // 2, self._words), np.uint32)
         at = 0
         for sample, draft in wanted:
-            self._tasks.append((sample, sample.answer, draft, self._memory[at : at + len(draft) + 1]))
+            self._tasks.append((sample, draft, self._memory[at : at + len(draft) + 1]))
             at += len(draft) + 1
         work = partial(_work_off, self._tasks, self._found, self._ends)
         until = self._clock() + _BEFORE_PASS_S
@@ -147,11 +146,11 @@ def _work_off(
     """
     while goes_on():
         try:
-            sample, answer, draft, masks = tasks.popleft()
+            sample, draft, masks = tasks.popleft()
         except IndexError:
             return
         try:
-            _fill(sample.grammar, masks, answer, draft)
+            _fill(sample, masks, draft)
             if sample.request.ignore_eos:
                 for mask in masks:
                     _hide_ends(mask, ends)
@@ -160,12 +159,11 @@ def _work_off(
             found[sample] = as_grammar_error(error)
 
 
-def _fill(
-    state: GrammarState | None, masks: Masks, answer: npt.NDArray[np.int64], draft: Sequence[int]
-) -> None:
+def _fill(sample: Sample, masks: Masks, draft: Sequence[int]) -> None:
+    state = sample.grammar
     assert state is not None
-    if state.num_tokens != len(answer):  # a step was interrupted before it could follow
-        state.follow(answer)
+    if state.num_tokens != sample.num_new_tokens:  # a step was interrupted before it could follow
+        state.follow(sample.answer)
     if draft:
         state.fill_along(masks, draft)
     else:

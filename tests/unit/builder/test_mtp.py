@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import secrets
 from contextlib import closing
-from dataclasses import replace
 
 import numpy as np
 import onnx
 import pytest
 
-import tiny_tokenizer
 from onnxgen.backends import load_backend
 from onnxgen.backends.base import HIDDEN_STATES, SequenceInput, pack_step
 from onnxgen.builder.options import BuildOptions
@@ -25,77 +23,9 @@ from onnxgen.engine.speculation.options import Speculation
 from onnxgen.errors import CheckpointError
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.metadata.load import load_model_spec
-from safetensors_by_hand import write_sharded
-from tiny_decoders import Sizes, TinyDecoder
-from tiny_heads import TinyHead
+from tiny_mimo import VOCAB, agreeing_pair, pair, write_mimo
 
-VOCAB = tiny_tokenizer.VOCAB_SIZE
 SEED = secrets.randbits(31)
-SIZES = Sizes(vocab=VOCAB, context=64)
-LAYER = {
-    "q": "self_attn.q_proj", "k": "self_attn.k_proj", "v": "self_attn.v_proj", "o": "self_attn.o_proj",
-    "gate": "mlp.gate_proj", "up": "mlp.up_proj", "down": "mlp.down_proj",
-}  # fmt: skip
-
-
-def layer_tensors(decoder, index, prefix):
-    w = decoder.weights
-    tensors = {f"{prefix}{name}.weight": w[f"{index}.{key}"].T for key, name in LAYER.items()}
-    for key in "qkv":
-        tensors[f"{prefix}{LAYER[key]}.bias"] = np.zeros(w[f"{index}.{key}"].shape[1], np.float32)
-    tensors[f"{prefix}input_layernorm.weight"] = w[f"{index}.norm1"]
-    tensors[f"{prefix}post_attention_layernorm.weight"] = w[f"{index}.norm2"]
-    return tensors
-
-
-def write_mimo(folder, target, head, *, without=()):
-    """A checkpoint of the MiMo kind, which writes the hidden state before the embedding."""
-    w, h, size = target.weights, head.decoder.weights, SIZES.hidden
-    prefix = "model.mtp_layers.0."
-    tensors = {
-        "model.embed_tokens.weight": w["embed"],
-        "model.norm.weight": w["norm"],
-        "lm_head.weight": w["head"].T,
-        f"{prefix}token_layernorm.weight": h["embed_norm"],
-        f"{prefix}hidden_layernorm.weight": h["hidden_norm"],
-        f"{prefix}input_proj.weight": np.concatenate([h["fc"][size:], h["fc"][:size]]).T,
-        f"{prefix}final_layernorm.weight": h["norm"],
-        **layer_tensors(head.decoder, 0, prefix),
-    }
-    for index in range(SIZES.layers):
-        tensors |= layer_tensors(target, index, f"model.layers.{index}.")
-    folder.mkdir(parents=True)
-    config = {
-        "architectures": ["MiMoForCausalLM"],
-        "model_type": "mimo",
-        "vocab_size": VOCAB,
-        "hidden_size": size,
-        "head_dim": SIZES.head_dim,
-        "intermediate_size": SIZES.ffn,
-        "num_hidden_layers": SIZES.layers,
-        "num_attention_heads": SIZES.heads,
-        "num_key_value_heads": SIZES.kv_heads,
-        "max_position_embeddings": SIZES.context,
-        "rms_norm_eps": 1e-6,
-        "rope_theta": 100.0,
-        "hidden_act": "silu",
-        "tie_word_embeddings": False,
-        "num_nextn_predict_layers": 1,
-    }
-    (folder / "config.json").write_text(json.dumps(config))
-    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": tiny_tokenizer.EOS}))
-    kept = {name: np.ascontiguousarray(t) for name, t in tensors.items() if name not in without}
-    write_sharded(folder, kept, "float32", 1)
-    tiny_tokenizer.write_tokenizer(folder)
-    return folder
-
-
-def pair(seed=SEED):
-    """A decoder and a head that shares its embedding and its output matrix."""
-    target, head = TinyDecoder(SIZES, seed), TinyHead(replace(SIZES, layers=1), seed + 1)
-    for name in ("embed", "head"):
-        head.decoder.weights[name] = target.weights[name]
-    return target, head
 
 
 @pytest.fixture
@@ -105,7 +35,7 @@ def rng():
 
 
 def test_the_head_is_built_beside_the_decoder(tmp_path):
-    build(write_mimo(tmp_path / "c", *pair()), tmp_path / "m", options=BuildOptions(precision="fp32"))
+    build(write_mimo(tmp_path / "c", *pair(SEED)), tmp_path / "m", options=BuildOptions(precision="fp32"))
     spec = load_model_spec(tmp_path / "m")
     assert spec.head is not None
     assert (spec.head.name, spec.head.target_outputs) == ("mtp", ("hidden_states",))
@@ -118,7 +48,7 @@ def test_the_head_is_built_beside_the_decoder(tmp_path):
 
 
 def test_what_both_share_is_stored_once(tmp_path):
-    target, head = pair()
+    target, head = pair(SEED)
     build(write_mimo(tmp_path / "c", target, head), tmp_path / "m", options=BuildOptions(precision="fp32"))
     places = {}
     for name in ("model.onnx", "mtp.onnx"):
@@ -136,7 +66,7 @@ def test_what_both_share_is_stored_once(tmp_path):
 
 @pytest.mark.parametrize("name", ["native", "ort"])
 def test_decoder_and_head_compute_what_the_checkpoint_says(name, rng, tmp_path):
-    target, head = pair()
+    target, head = pair(SEED)
     build(write_mimo(tmp_path / "c", target, head), tmp_path / "m", options=BuildOptions(precision="fp32"))
     spec, config = load_model_spec(tmp_path / "m"), RuntimeConfig(backend=name, threads=2, cache_dir=tmp_path)
     tokens = rng.integers(3, VOCAB, 11)
@@ -159,17 +89,7 @@ def test_decoder_and_head_compute_what_the_checkpoint_says(name, rng, tmp_path):
 
 @pytest.mark.parametrize("precision", ["fp32", "int4"])
 def test_a_built_head_that_is_right_has_its_drafts_accepted(precision, rng, tmp_path):
-    target, head = pair()
-    for decoder in (target, head.decoder):  # what follows depends on the last token only
-        for key in decoder.weights:
-            if key.endswith((".o", ".down")):
-                decoder.weights[key] = np.zeros_like(decoder.weights[key])
-    eye = np.eye(SIZES.hidden, dtype=np.float32)
-    head.decoder.weights |= {
-        "norm": target.weights["norm"],
-        "fc": np.concatenate([eye, np.zeros_like(eye)]),
-        "embed_norm": np.ones(SIZES.hidden, np.float32),
-    }
+    target, head = agreeing_pair(SEED)
     options = (
         BuildOptions(precision=precision, block_size=16)
         if precision == "int4"
@@ -209,7 +129,7 @@ def test_a_built_head_that_is_right_has_its_drafts_accepted(precision, rng, tmp_
 
 def test_a_shortened_decoder_has_no_head(tmp_path):
     build(
-        write_mimo(tmp_path / "c", *pair()),
+        write_mimo(tmp_path / "c", *pair(SEED)),
         tmp_path / "m",
         options=BuildOptions(precision="fp32", num_layers=1),
     )
@@ -219,7 +139,7 @@ def test_a_shortened_decoder_has_no_head(tmp_path):
 
 def test_a_checkpoint_whose_head_lacks_a_tensor_is_refused_by_name(tmp_path):
     lacking = "model.mtp_layers.0.hidden_layernorm.weight"
-    source = write_mimo(tmp_path / "c", *pair(), without=(lacking,))
+    source = write_mimo(tmp_path / "c", *pair(SEED), without=(lacking,))
     with pytest.raises(CheckpointError, match="hidden_layernorm"):
         build(source, tmp_path / "m", options=BuildOptions(precision="fp32"))
     assert not (tmp_path / "m").exists()

@@ -16,7 +16,7 @@ _FORGETTING = 0.999
 _DOUBT = 0.25
 """The weight of what neighbours say, beside one of each measurement."""
 
-_LOWEST, _HIGHEST = 0.3, 3.0
+_LOWEST, _HIGHEST = 0.3, 2.0
 """Steps that took less or more than this, against what was expected, count as if they had taken this."""
 
 
@@ -53,7 +53,8 @@ class StepTimes:
             self._shape[rows] = expected
         # a step like the one before says nothing about others
         comes_again = rows == self._last_rows and weight > 0
-        share = 0.0 if comes_again else max(_LEAST_SHAPE_SHARE, 1 / (weight + 1))
+        # what was expected counts as one more measurement: the first may be of a step that stalled
+        share = 0.0 if comes_again else max(_LEAST_SHAPE_SHARE, 1 / (weight + 2))
         self._shape[rows] *= 1 + share * (ratio - 1)
         self._weight[rows], self._seen[rows] = weight + (not comes_again), self._steps
         self._level *= 1 + _LEVEL_SHARE * (1 - share) * (ratio - 1)

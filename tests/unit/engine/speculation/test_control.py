@@ -118,6 +118,17 @@ def test_one_stalled_step_is_not_believed():
     assert times.relative(4) / times.relative(1) < 2.0
 
 
+def test_a_stall_of_the_first_step_with_so_many_rows_does_not_rule_them_out():
+    times = StepTimes()
+    for _ in range(20):
+        times.observe(1, 1.0)
+    times.observe(4, 10.0)
+    for _ in range(2):
+        times.observe(1, 1.0)
+        times.observe(4, 1.2)
+    assert times.relative(4) / times.relative(1) < 1.7
+
+
 def test_chances_follow_what_was_accepted():
     rates = AcceptanceRates(memory=24)
     assert rates.chances(0, 2) == pytest.approx([0.3, 0.18])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import threading
 import time
 from collections import OrderedDict
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
+
+_PICTURE = re.compile(r"regex parse error:\n(?:.*\n)*?error: |\n +\d+ \|(?:.|\n)*")
+"""Lines in which llguidance draws where a fault is, beside saying so: messages are one line."""
 
 _BLAME_S = 1.0
 """So long the part at fault is looked for, when a grammar was refused."""
@@ -100,13 +104,14 @@ class GrammarCompiler:
             GrammarError: The grammar is wrong, impossible, not supported or too costly.
             StateError: The compiler is closed.
         """
+        self._ready_vocabulary()  # takes as long as the vocabulary is large, whatever the grammar
         future = self._future(grammar)
         try:
             return future.result(self.limits.compile_timeout_s)
         except TimeoutError:
             raise GrammarError(
                 f"the {grammar.kind} grammar was not ready after {self.limits.compile_timeout_s:g} s: "
-                "make it smaller"
+                "make it smaller, or ask again when the machine is less busy"
             ) from None
         except CancelledError:
             raise StateError("the compiler of grammars was closed before the grammar was ready") from None
@@ -232,5 +237,5 @@ def _submit(
 
 
 def _reason(matcher: LLMatcher) -> str:
-    reason = matcher.get_error().split("\n<", 1)[0].strip()
+    reason = _PICTURE.sub("", matcher.get_error().split("\n<", 1)[0]).strip()
     return "it allows nothing to be written" if reason in ("", "NoExtensionBias") else reason

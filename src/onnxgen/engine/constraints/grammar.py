@@ -105,8 +105,8 @@ class Grammar:
         Raises:
             GrammarError: There are none, or one is no text.
         """
-        if isinstance(texts, str):
-            raise GrammarError(f"choices are a list of texts, got the text {texts!r:.60}")
+        if isinstance(texts, (str, Mapping)) or not isinstance(texts, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise GrammarError(f"choices are a list of texts, got {texts!r:.60}")
         listed = list(texts)
         for place, text in enumerate(listed):
             if not isinstance(cast("object", text), str):

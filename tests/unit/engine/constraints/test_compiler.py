@@ -92,6 +92,30 @@ def test_what_is_kept_is_bounded_in_bytes(tokenizer, translations):
     assert [grammar.source[0] for grammar in translations.seen] == ["a", "b", "c", "b", "d"]
 
 
+@pytest.mark.parametrize(
+    "grammar",
+    [
+        Grammar.regex("[a"),
+        Grammar.json_schema({"type": "string", "pattern": "[a"}),
+        Grammar.lark("start: /[a/"),
+        Grammar.lark("start: x"),
+    ],
+    ids=lambda grammar: grammar.source,
+)
+def test_a_refusal_is_one_line(tokenizer, grammar):
+    with pytest.raises(GrammarError, match=r"unclosed character class|unknown name") as caught:
+        compiler_for(tokenizer).compile(grammar)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_a_vocabulary_takes_is_not_counted_as_a_grammars(tokenizer, monkeypatch):
+    compiler = compiler_for(tokenizer, limits=GrammarLimits(compile_timeout_s=5))
+    ready, begun = compiler._ready_vocabulary, []
+    monkeypatch.setattr(compiler, "_ready_vocabulary", lambda: begun.append(len(compiler._known)) or ready())
+    compiler.compile(Grammar.regex("a"))
+    assert begun[0] == 0  # before the grammar was handed over, from when on time counts
+
+
 def test_a_caller_stops_waiting_and_the_work_is_not_lost(tokenizer, translations):
     compiler = compiler_for(tokenizer, limits=GrammarLimits(compile_timeout_s=0.05))
     compiler.compile(Grammar.regex("warm"))

@@ -108,6 +108,6 @@ def read_speculation(value: object) -> Speculation | None:
     for name in given:
         if name not in known:
             raise OptionError(
-                f"unknown option {name!r} of speculation{did_you_mean(name, known)} (known: {', '.join(known)})"
+                f"unknown option {name!r} of speculation{did_you_mean(str(name), known)} (known: {', '.join(known)})"
             )
     return Speculation(**given)

@@ -119,8 +119,8 @@ class TextModel:
     def pieces(self, questions: Sequence[Question], answers: Sequence[Answer]) -> Iterator[Chunk]:
         """Likewise, for answers that the caller has started with `start_answers`, and reads as they grow."""
         beams = questions[0].options.beams(self.text.spec.search) if questions else None
-        self.text.check_grammars(questions)
         if beams is None:
+            self.text.check_grammars(questions)
             return answer_questions(self.engine, questions, answers)
         for question in questions:
             check_beam_question(question)

@@ -5,6 +5,7 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 from tokenizers import Tokenizer as Backend
 
 from onnxgen.engine.constraints.compiler import GrammarCompiler
+from onnxgen.engine.constraints.limits import GrammarLimits
 from onnxgen.errors import GrammarError
 from onnxgen.preprocess.byte_alphabet import CHARACTER_OF_BYTE
 from onnxgen.preprocess.gguf_tokenizer import write_tokenizer_files
@@ -121,6 +122,8 @@ KINDS = {
 def compiler_for(tokenizer, *, pad_rows=PAD_ROWS, eos_ids=None, **options):
     if eos_ids is None:
         eos_ids = [tokenizer.token_to_id(END), tokenizer.token_to_id(OTHER_END)]
+    # However busy the machine is, what is refused is refused for what it is.
+    options.setdefault("limits", GrammarLimits(compile_timeout_s=120))
     return GrammarCompiler(tokenizer, vocab_size=tokenizer.vocab_size + pad_rows, eos_ids=eos_ids, **options)
 
 

@@ -158,7 +158,7 @@ def test_an_engine_that_guesses_by_itself_goes_to_the_end_of_the_context(folder,
 
 
 def test_a_deadline_ends_an_answer_with_what_is_right(llm):
-    asked = {"temperature": 0, "ignore_eos": True, "max_new_tokens": 200}
+    asked = {"temperature": 0, "ignore_eos": True, "max_new_tokens": 60}
     late = llm.generate(WORDS, deadline_s=0.15, speculation=METHODS[1], **asked)
     assert late.token_ids == llm.generate(WORDS, **asked).token_ids[: len(late.token_ids)]
 

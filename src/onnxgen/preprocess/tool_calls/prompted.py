@@ -61,7 +61,7 @@ def with_tools(
     """A conversation that tells of tools, their calls and results in messages of system, assistant and user.
 
     Raises:
-        ChatTemplateError: A message is not a mapping or has no role.
+        ChatTemplateError: A message is not a mapping or has no role, or its calls are no list of mappings.
     """
     texts = "\n".join(json.dumps(definition_message(tool), ensure_ascii=False) for tool in tools)
     told = _INTRODUCTION.format(tools=texts)
@@ -83,7 +83,12 @@ def with_tools(
 
 
 def _with_calls(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    calls = cast("Sequence[Mapping[str, Any]]", message["tool_calls"])
+    calls: Any = message["tool_calls"]
+    if not isinstance(calls, (list, tuple)) or not all(
+        isinstance(call, Mapping) for call in cast("list[Any]", calls)
+    ):
+        raise ChatTemplateError(f"the tool_calls of a message must be a list of objects, got {calls!r:.80}")
+    calls = cast("Sequence[Mapping[str, Any]]", calls)
     texts = [f"<tool_call>\n{_call(call)}\n</tool_call>" for call in calls]
     content = _text(message)
     rest = {key: value for key, value in message.items() if key != "tool_calls"}

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from chat_templates import chat_template
+from onnxgen.errors import ChatTemplateError
 from onnxgen.preprocess.tool_calls.detection import find_tool_call_format
+from onnxgen.preprocess.tool_calls.prompted import with_tools
 
 FOLDER = Path(__file__).parents[3] / "data" / "tool_calls" / "prompts"
 FAMILIES = sorted(path.stem for path in FOLDER.glob("*.jinja"))
@@ -69,3 +71,9 @@ def test_ids_are_shortened_alike_in_calls_and_results(conversation):
     shown = [call["id"] for call in json.loads(calls)]
     assert all(len(call_id) == 9 and f'"call_id": "{call_id}"' in results for call_id in shown)
     assert len(set(shown)) == 2
+
+
+@pytest.mark.parametrize("calls", ["abc", [None], {"name": "f"}])
+def test_calls_that_are_no_list_of_objects_are_refused_in_told_conversations(calls):
+    with pytest.raises(ChatTemplateError, match="must be a list of objects"):
+        with_tools([{"role": "assistant", "tool_calls": calls}], ())

@@ -119,16 +119,15 @@ def answers(engine: EngineCore, requests: list[EngineRequest]) -> list[tuple[lis
     return [(tokens[number], reasons[number]) for number in numbers]
 
 
-@pytest.mark.parametrize("fast_forward", [True, False])
-def test_a_hundred_answers_at_temperature_1_are_all_what_the_schema_describes(
-    engine, tokenizer, fast_forward
-):
+def test_a_hundred_answers_at_temperature_1_are_all_what_the_schema_describes(engine, tokenizer):
     seed = random.randrange(2**32)
     print(f"seed {seed}")
-    grammar = Grammar.json_schema(SCHEMA).with_fast_forward(fast_forward)
+    grammar = Grammar.json_schema(SCHEMA)
     requests = [
         EngineRequest(
-            prompt(tokenizer), sampling=SamplingOptions(temperature=1.0, seed=seed + i), grammar=grammar
+            prompt(tokenizer),
+            sampling=SamplingOptions(temperature=1.0, seed=seed + i),
+            grammar=grammar.with_fast_forward(i % 2 == 0),
         )
         for i in range(100)
     ]

@@ -269,7 +269,8 @@ def check_method(speculation: Speculation, methods: Collection[str]) -> None:
     """
     if speculation.method not in ("off", "auto", *methods):
         raise CapabilityError(
-            f"speculation {speculation.method!r} was asked for, and this engine has only {', '.join(sorted(methods))}"
+            f"speculation {speculation.method!r} was asked for, and this engine has only {', '.join(sorted(methods))}; a "
+            "draft model is given when the model is opened, and heads are used where the engine's configuration asks for them"
         )
 
 

@@ -15,6 +15,7 @@ from onnxgen.preprocess.shadow_text import Shade, plain
 from onnxgen.preprocess.template_files import DEFAULT, PLACES, TemplateText, find_templates
 from onnxgen.preprocess.template_limits import Budget, RenderLimits
 from onnxgen.preprocess.template_messages import (
+    odd_content,
     plain_data,
     plain_messages,
     plain_tools,
@@ -279,11 +280,14 @@ class ChatTemplate:
             **(given if shade is None else shade.data(given)),
         }
         program = self._program(name)
-        if not continue_final_message:
-            return program.render(context, budget=self._budget(context), clock=clock)
-        final = mark_end(context["messages"])
-        text = program.render(context, budget=self._budget(context), clock=clock)
-        return cut_at_mark(text, final, program.source)
+        final = mark_end(context["messages"]) if continue_final_message else None
+        try:
+            text = program.render(context, budget=self._budget(context), clock=clock)
+        except ChatTemplateError as cause:
+            if (odd := odd_content(styled)) is not None:
+                raise ChatTemplateError(f"{odd} ({cause})") from cause
+            raise
+        return text if final is None else cut_at_mark(text, final, program.source)
 
     def _own_spans(self, rendered: str, special: SpecialText) -> list[SpecialSpan]:
         """Special tokens that the template wrote.

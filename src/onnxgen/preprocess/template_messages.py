@@ -216,6 +216,18 @@ def plain_data(value: Any) -> Any:
     return f"<{type(value).__name__}>"
 
 
+def odd_content(messages: Iterable[Mapping[str, Any]]) -> str | None:
+    """Say which message has content that is neither text nor parts, which few templates take; None: none has."""
+    for index, message in enumerate(messages):
+        content = message.get("content")
+        if content is not None and not isinstance(content, str | list):
+            return (
+                f"message {index} ({message['role']}): its content is {json_kind(content)}, which this model's "
+                "template does not take; give it as text, such as JSON"
+            )
+    return None
+
+
 def text_size(value: Any) -> int:
     """Characters of all texts in plain data."""
     if isinstance(value, str):

@@ -331,3 +331,19 @@ def test_a_template_that_always_begins_an_answer(tmp_path):
         render(text, [HI, {"role": "assistant", "content": "Ho"}], continue_final_message=True)
         == "Hi\n### Response:\nHo"
     )
+
+
+def test_content_that_a_template_does_not_take_is_named():
+    text = "{% for m in messages %}{{ m.role + ': ' + m.content }}{% endfor %}"
+    messages = [{"role": "user", "content": "q"}, {"role": "tool", "content": {"a": 1}}]
+    with pytest.raises(ChatTemplateError, match=r"message 1 \(tool\): its content is an object.*as JSON"):
+        render(text, messages)
+    with pytest.raises(ChatTemplateError, match=r"message 0 \(user\): its content is a number"):
+        render(text, [{"role": "user", "content": 3}])
+    assert render("{{ messages[1].content.a }}", messages) == "1"
+
+
+def test_errors_of_templates_stay_their_own_where_content_is_usual():
+    with pytest.raises(ChatTemplateError, match="No") as raised:
+        render("{{ raise_exception('No') }}", [{"role": "user", "content": "q"}])
+    assert "its content" not in str(raised.value)

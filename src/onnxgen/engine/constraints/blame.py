@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import urldefrag
 
 from onnxgen.engine.constraints.keywords import SCHEMA, SCHEMA_LISTS, SCHEMA_MAPS
-from onnxgen.engine.constraints.schema_parts import escaped
+from onnxgen.engine.constraints.schema_parts import children_of, escaped
 
 _MAX_TRIES = 200
+_HELD = ("$defs", "definitions")
+_ELSEWHERE = re.compile("Resource '(.+)' is not present in a registry")
 
 Refusal = Callable[[str], str | None]
 
@@ -32,6 +36,9 @@ def find_refused(
     Returns:
         Its JSON pointer, and why that part is refused.
     """
+    elsewhere = _ELSEWHERE.search(reason)
+    if elsewhere is not None and (found := _reference_to(elsewhere[1], schema)) is not None:
+        return found[0], f"{found[1]!r:.80} is not in this schema, and other documents are not fetched"
     options = schema.get("x-guidance")
     pointer, node = "", schema
     tries = 0
@@ -51,6 +58,23 @@ def find_refused(
     if "pattern" in node and is_refused({"type": "string", "pattern": node["pattern"]}):
         return f"{pointer}/pattern", reason
     return pointer, reason
+
+
+def _reference_to(resource: str, schema: dict[str, Any]) -> tuple[str, str] | None:
+    """A reference to a resource, and where it stands; it may be relative to the name of the schema."""
+    todo: list[tuple[str, dict[str, Any]]] = [("", schema)]
+    while todo:
+        pointer, node = todo.pop()
+        reference = node.get("$ref")
+        if isinstance(reference, str) and not reference.startswith("#"):
+            name = urldefrag(reference).url.lstrip("./")
+            if name and resource.endswith(name):
+                return f"{pointer}/$ref", reference
+        held = [(key, node[key]) for key in _HELD if isinstance(node.get(key), dict)]
+        children = [(f"{key}/{escaped(name)}", child) for key, named in held for name, child in named.items()]
+        children += children_of(node)
+        todo += [(f"{pointer}/{key}", child) for key, child in children if isinstance(child, dict)]
+    return None
 
 
 def _parts(node: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -11,6 +12,8 @@ from onnxgen.errors import OptionError
 from onnxgen.foundations.json_text import json_kind
 
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
+_MAX_NESTING = 100
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,7 @@ def _read_tool(tool: Any, place: str) -> ToolDefinition:
     description = outer.get("description")
     if not isinstance(description, str | None):
         raise OptionError(f"{place}.description is {json_kind(description)}, expected a string")
+    _check_json(description, f"{place}.description")
     strict = outer.get("strict")
     if not isinstance(strict, bool | None):
         raise OptionError(f"{place}.strict is {json_kind(strict)}, expected true or false")
@@ -105,7 +109,29 @@ def _parameters(value: Any, place: str) -> Mapping[str, Any]:
         raise OptionError(f"{place}.type is {kind!r:.60}; the arguments of a function are an 'object'")
     if not isinstance(properties := schema.get("properties", {}), Mapping):
         raise OptionError(f"{place}.properties is {json_kind(properties)}, expected an object")
+    _check_json(schema, place)
     return schema
+
+
+def _check_json(value: Any, place: str) -> None:
+    """Refuse what Python holds but JSON text in UTF-8 does not."""
+    todo: list[tuple[str, Any, int]] = [(place, value, 0)]
+    while todo:
+        place, value, depth = todo.pop()
+        if depth > _MAX_NESTING:
+            raise OptionError(f"{place:.100}...: nested more than {_MAX_NESTING} deep; flatten it")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise OptionError(f"{place} is {value}, which is no JSON number")
+        if isinstance(value, str) and _HALF_PAIR.search(value):
+            raise OptionError(f"{place} has half a surrogate pair, which is no character")
+        if isinstance(value, Mapping):
+            for key, item in cast("Mapping[Any, Any]", value).items():
+                if _HALF_PAIR.search(str(key)):
+                    raise OptionError(f"{place} has a key with half a surrogate pair, which is no character")
+                todo.append((f"{place}.{key}", item, depth + 1))
+        elif isinstance(value, list | tuple):
+            items = cast("Sequence[Any]", value)
+            todo += [(f"{place}[{n}]", item, depth + 1) for n, item in enumerate(items)]
 
 
 def _mapping(value: Any, place: str) -> Mapping[str, Any]:

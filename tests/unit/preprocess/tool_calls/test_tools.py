@@ -54,3 +54,39 @@ def test_only_the_name_has_to_be_there():
 def test_what_is_wrong_is_named(tools, message):
     with pytest.raises(OptionError, match=message):
         read_tools(tools)
+
+
+@pytest.mark.parametrize(
+    ("tool", "message"),
+    [
+        ({"description": "a\ud800"}, r"tools\[1\].description has half a surrogate pair"),
+        (
+            {"parameters": {"properties": {"a": {"enum": [1, float("nan")]}}}},
+            r"tools\[1\].parameters.properties.a.enum\[1\] is nan, which is no JSON number",
+        ),
+        ({"parameters": {"x": (float("-inf"),)}}, r"tools\[1\].parameters.x\[0\] is -inf"),
+        ({"parameters": {"title": "\udfff"}}, r"tools\[1\].parameters.title has half"),
+        (
+            {"parameters": {"properties": {"\udc00": {}}}},
+            r"tools\[1\].parameters.properties has a key with half",
+        ),
+    ],
+)
+def test_what_is_no_json_is_named(tool, message):
+    with pytest.raises(OptionError, match=message) as raised:
+        read_tools([{"name": "f"}, {"name": "g", **tool}])
+    assert str(raised.value).isprintable()
+
+
+def test_a_schema_that_holds_itself_is_refused():
+    schema = {"type": "object"}
+    schema["properties"] = {"a": schema}
+    with pytest.raises(OptionError, match=r"tools\[0\].parameters.*nested more than 100 deep"):
+        read_tools([{"name": "f", "parameters": schema}])
+
+
+def test_whole_pairs_and_large_numbers_pass():
+    schema = {"type": "object", "title": "\U0001f600", "properties": {"a": {"const": 1e308}}}
+    assert (
+        read_tools([{"name": "f", "description": "\U0001f600", "parameters": schema}])[0].parameters == schema
+    )

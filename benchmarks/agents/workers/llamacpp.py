@@ -14,22 +14,17 @@ from typing import Any
 
 import numpy as np
 from benchmarks.agents.workers.asking import Answered, Wish, serve_wishes
-from benchmarks.peers.workers.llamacpp import ALIGNMENT, load
+from benchmarks.peers.workers.llamacpp import LlamaContext
 
 _CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 
 
-class LlamaCpp:
-    """A GGUF file. One context is kept and made anew when a wish needs another number or length of sequences."""
+class LlamaCpp(LlamaContext):
+    """Answers wishes."""
 
     def __init__(self, file: Path, threads: int) -> None:
-        self._threads = threads
-        self._c, self._log, self._model = load(file)
-        self._vocab = self._c.llama_model_get_vocab(self._model)
-        self._vocab_size = self._c.llama_vocab_n_tokens(self._vocab)
+        super().__init__(file, threads)
         self._candidates = np.zeros(self._vocab_size, _CANDIDATE)
-        self._context: Any = None
-        self._room = 0, 0
 
     def answer(self, wish: Wish) -> Answered:
         if wish.written:
@@ -128,40 +123,6 @@ class LlamaCpp:
             elif len(answers[i]) < wish.new_tokens:
                 kept.append(i)
         return kept
-
-    def _make_room(self, sequences: int, tokens: int) -> None:
-        if self._room[0] == sequences and tokens <= self._room[1]:
-            return
-        if self._context is not None:
-            self._c.llama_free(self._context)
-        tokens += -tokens % ALIGNMENT
-        params = self._c.llama_context_default_params()
-        params.n_ctx, params.n_seq_max = sequences * tokens, sequences
-        params.n_batch, params.n_ubatch = sequences * tokens, 512
-        params.n_threads = params.n_threads_batch = self._threads
-        params.kv_unified = False  # a cache for each sequence: attention looks at no others
-        self._context = self._c.llama_init_from_model(self._model, params)
-        if not self._context:
-            raise RuntimeError(f"llama.cpp has no room for {sequences} sequences of {tokens} tokens")
-        self._batch = self._c.llama_batch_init(params.n_batch, 0, 1)
-        self._room = sequences, tokens
-
-    def _step(self, rows: Sequence[tuple[int, int, int, bool]]) -> None:
-        """Run rows of token, position, sequence, and whether logits are wanted."""
-        batch = self._batch
-        batch.n_tokens = len(rows)
-        for row, (token, position, sequence, wanted) in enumerate(rows):
-            batch.token[row], batch.pos[row], batch.logits[row] = token, position, wanted
-            batch.n_seq_id[row], batch.seq_id[row][0] = 1, sequence
-        if self._c.llama_decode(self._context, batch):
-            raise RuntimeError("llama.cpp failed to run a step")
-
-    def _best(self, row: int) -> int:
-        return int(self._logits(row).argmax())
-
-    def _logits(self, row: int) -> np.ndarray:
-        logits = self._c.llama_get_logits_ith(self._context, row)
-        return np.ctypeslib.as_array(logits, shape=(self._vocab_size,))
 
 
 if __name__ == "__main__":

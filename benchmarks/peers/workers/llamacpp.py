@@ -30,41 +30,16 @@ def load(file: Path) -> tuple[Any, Any, Any]:
     return llama_cpp, silent, model
 
 
-class LlamaCpp:
-    """A GGUF file. One context is kept and made anew when a task needs another number or length of sequences."""
+class LlamaContext:
+    """A GGUF file, and one context that is made anew when another number or length of sequences is needed."""
 
     def __init__(self, file: Path, threads: int) -> None:
         self._threads = threads
         self._c, self._log, self._model = load(file)
-        self._vocab_size = self._c.llama_vocab_n_tokens(self._c.llama_model_get_vocab(self._model))
+        self._vocab = self._c.llama_model_get_vocab(self._model)
+        self._vocab_size = self._c.llama_vocab_n_tokens(self._vocab)
         self._context: Any = None
         self._room = 0, 0
-        self._make_room(1, _STEP_TOKENS + ALIGNMENT)
-
-    def prefill(self, prompt: Sequence[int]) -> float:
-        return self.streams([prompt], 1).total_s
-
-    def decode(self, prompt: Sequence[int], new_tokens: int) -> float:
-        return self.streams([prompt], new_tokens).decode_s
-
-    def streams(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> StreamTimes:
-        length, count = len(prompts[0]), len(prompts)
-        self._make_room(count, max(length + new_tokens, _STEP_TOKENS + ALIGNMENT if count == 1 else 0))
-        self._c.llama_memory_clear(self._c.llama_get_memory(self._context), True)
-        rows = [
-            (token, position, sequence, position == length - 1)
-            for sequence, prompt in enumerate(prompts)
-            for position, token in enumerate(prompt)
-        ]
-        started = time.perf_counter()
-        self._step(rows)
-        chosen = [self._best(length * (sequence + 1) - 1) for sequence in range(count)]
-        first = time.perf_counter()
-        for position in range(length, length + new_tokens - 1):
-            self._step([(token, position, sequence, True) for sequence, token in enumerate(chosen)])
-            chosen = [self._best(row) for row in range(count)]
-        ended = time.perf_counter()
-        return StreamTimes(ended - first, ended - started)
 
     def _make_room(self, sequences: int, tokens: int) -> None:
         if self._room[0] == sequences and tokens <= self._room[1]:
@@ -94,8 +69,44 @@ class LlamaCpp:
             raise RuntimeError("llama.cpp failed to run a step")
 
     def _best(self, row: int) -> int:
+        return int(self._logits(row).argmax())
+
+    def _logits(self, row: int) -> np.ndarray:
         logits = self._c.llama_get_logits_ith(self._context, row)
-        return int(np.ctypeslib.as_array(logits, shape=(self._vocab_size,)).argmax())
+        return np.ctypeslib.as_array(logits, shape=(self._vocab_size,))
+
+
+class LlamaCpp(LlamaContext):
+    """Measures prompts and answers."""
+
+    def __init__(self, file: Path, threads: int) -> None:
+        super().__init__(file, threads)
+        self._make_room(1, _STEP_TOKENS + ALIGNMENT)
+
+    def prefill(self, prompt: Sequence[int]) -> float:
+        return self.streams([prompt], 1).total_s
+
+    def decode(self, prompt: Sequence[int], new_tokens: int) -> float:
+        return self.streams([prompt], new_tokens).decode_s
+
+    def streams(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> StreamTimes:
+        length, count = len(prompts[0]), len(prompts)
+        self._make_room(count, max(length + new_tokens, _STEP_TOKENS + ALIGNMENT if count == 1 else 0))
+        self._c.llama_memory_clear(self._c.llama_get_memory(self._context), True)
+        rows = [
+            (token, position, sequence, position == length - 1)
+            for sequence, prompt in enumerate(prompts)
+            for position, token in enumerate(prompt)
+        ]
+        started = time.perf_counter()
+        self._step(rows)
+        chosen = [self._best(length * (sequence + 1) - 1) for sequence in range(count)]
+        first = time.perf_counter()
+        for position in range(length, length + new_tokens - 1):
+            self._step([(token, position, sequence, True) for sequence, token in enumerate(chosen)])
+            chosen = [self._best(row) for row in range(count)]
+        ended = time.perf_counter()
+        return StreamTimes(ended - first, ended - started)
 
 
 if __name__ == "__main__":

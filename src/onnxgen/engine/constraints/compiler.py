@@ -57,9 +57,7 @@ class CompiledGrammar:
 
     def new_state(self) -> GrammarState:
         """A state that has followed nothing yet."""
-        return GrammarState(
-            self._matcher.deep_copy(), self._vocabulary, fast_forward=self.grammar.fast_forward
-        )
+        return GrammarState(self._matcher, self._vocabulary, fast_forward=self.grammar.fast_forward)
 
 
 class GrammarCompiler:

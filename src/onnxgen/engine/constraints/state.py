@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,14 +25,18 @@ class GrammarState:
     A token that ends the answer may come where the grammar accepts, or where it names that token; after one only
     such tokens may come.
 
+    Nothing that a matcher consumed is ever taken back: `LLMatcher.rollback` of llguidance 1.9 leaves what a later
+    mask can be wrong by. Looking ahead is done on a copy, going back begins anew.
+
     Args:
-        matcher: A matcher that has consumed nothing; belongs to this state.
+        matcher: A matcher that has consumed nothing; copied, and left as it is.
         vocabulary: The tokens.
         fast_forward: Whether `forced` gives anything.
     """
 
     def __init__(self, matcher: LLMatcher, vocabulary: Vocabulary, *, fast_forward: bool) -> None:
-        self._matcher = matcher
+        self._start = matcher
+        self._matcher = matcher.deep_copy()
         self._vocabulary = vocabulary
         self._fast_forward = fast_forward and vocabulary.is_canonical
         self._tokens = np.zeros(64, np.int64)
@@ -58,7 +63,7 @@ class GrammarState:
     def follow(self, answer: Sequence[int] | NDArray[np.integer]) -> None:
         """Be where the tokens of the answer so far lead.
 
-        What is new is consumed; what is gone or different since the last call is rolled back first.
+        What is new is consumed. Where something is gone or different since the last call, the whole answer is.
 
         Args:
             answer: All tokens of the answer so far.
@@ -69,9 +74,13 @@ class GrammarState:
         """
         wanted = np.asarray(answer, np.int64) if len(answer) else _NOTHING
         common = self._common(wanted)
-        self._roll_back(self._num_tokens - common)
+        self._go_back(common)
         for token in wanted[common:].tolist():
             self._consume(token)
+
+    def is_on_the_way_to(self, answer: NDArray[np.int64]) -> bool:
+        """Whether `follow` has nothing to do again: the answer begins with what was followed so far."""
+        return self._common(answer) == self._num_tokens
 
     def advance(self, tokens: Sequence[int]) -> None:
         """Go on with further tokens: what `follow` does, for who knows what is new, in a third of the time.
@@ -114,28 +123,27 @@ class GrammarState:
         Raises:
             GrammarError: A limit was hit.
         """
-        here = self._num_tokens
-        try:
-            self.fill(masks[0])
-            for place, token in enumerate(draft):
-                if not self._may_follow(token):
-                    return
-                self._consume(token)
-                self.fill(masks[place + 1])
-        finally:
-            self._roll_back(self._num_tokens - here)
+        self.fill(masks[0])
+        ahead = self
+        for place, token in enumerate(draft):
+            if not ahead._may_follow(token):
+                return
+            if ahead is self:
+                ahead = self.fork()
+            ahead._consume(token)
+            ahead.fill(masks[place + 1])
 
     def valid_prefix(self, draft: Sequence[int]) -> int:
         """How many tokens of a draft may come, one after the other; the state does not move."""
-        here = self._num_tokens
-        try:
-            for place, token in enumerate(draft):
-                if not self._may_follow(token):
-                    return place
-                self._consume(token)
-            return len(draft)
-        finally:
-            self._roll_back(self._num_tokens - here)
+        ahead = self
+        for place, token in enumerate(draft):
+            if place:
+                if ahead is self:
+                    ahead = self.fork()
+                ahead._consume(draft[place - 1])
+            if not ahead._may_follow(token):
+                return place
+        return len(draft)
 
     def forced(self) -> tuple[int, ...]:
         """Tokens that must follow now, as the tokenizer would write them; never an end token."""
@@ -147,9 +155,9 @@ class GrammarState:
 
     def fork(self) -> GrammarState:
         """A state at the same place that goes its own way."""
-        twin = GrammarState(self._matcher.deep_copy(), self._vocabulary, fast_forward=self._fast_forward)
+        twin = copy(self)
+        twin._matcher = self._matcher.deep_copy()
         twin._tokens = self._tokens.copy()
-        twin._num_tokens, twin._num_ends = self._num_tokens, self._num_ends
         return twin
 
     def _common(self, wanted: NDArray[np.int64]) -> int:
@@ -157,14 +165,15 @@ class GrammarState:
         same = wanted[:size] == self._tokens[:size]
         return size if same.all() else int(same.argmin())
 
-    def _roll_back(self, count: int) -> None:
-        if count <= 0:
-            return
-        shown = max(0, count - self._num_ends)
-        if shown and not self._matcher.rollback(shown):
-            raise GrammarError(f"the grammar cannot go back {shown} tokens: {self._reason()}")
-        self._num_ends = max(0, self._num_ends - count)
-        self._num_tokens -= count
+    def _go_back(self, place: int) -> None:
+        shown = self._num_tokens - self._num_ends
+        if place < shown:
+            matcher = self._start.deep_copy()
+            if matcher.try_consume_tokens(self._tokens[:place].tolist()) != place:
+                raise GrammarError(f"the grammar cannot be followed again up to place {place} of the answer")
+            self._matcher = matcher
+        self._num_ends = max(0, place - shown)
+        self._num_tokens = place
 
     def _consume(self, token: int) -> None:
         if token in self._vocabulary.eos_ids and self._ends(token):

@@ -27,6 +27,8 @@ class Guide:
 
     def __init__(self, state: GrammarState, *, vocab_size: int) -> None:
         self._state = state
+        # Going back costs a state as much as the answer is long: what is only thought to follow is for another one.
+        self._ahead: GrammarState | None = None
         self._vocab_size = vocab_size
         self._words = np.zeros((vocab_size + 31) // 32, np.uint32)
         # generated tokens of all answers, and the row's length before each
@@ -56,8 +58,14 @@ class Guide:
     def follow(self, drafted: Sequence[int] = ()) -> GrammarState:
         """The state after the answer and ``drafted``, until the next call."""
         answer = self._generated.view()[self._later[-1][1] if self._later else 0 :]
-        self._state.follow(np.concatenate([answer, np.array(drafted, np.int64)]) if drafted else answer)
-        return self._state
+        self._state.follow(answer)
+        if not drafted:
+            return self._state
+        thought = np.concatenate([answer, np.array(drafted, np.int64)])
+        if self._ahead is None or not self._ahead.is_on_the_way_to(thought):
+            self._ahead = self._state.fork()
+        self._ahead.follow(thought)
+        return self._ahead
 
     def add(self, token: int, *, length: int) -> None:
         """A token was generated, when the row had ``length`` tokens."""

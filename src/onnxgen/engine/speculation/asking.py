@@ -6,9 +6,11 @@ import logging
 import time
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
+from operator import index
 from statistics import median
 
-from onnxgen.engine.speculation.base import Draft, Proposer, Wanted
+from onnxgen.engine.speculation.base import Distribution, Draft, Proposer, Wanted
 from onnxgen.engine.speculation.drafts import shortened
 from onnxgen.engine.speculation.stats import MethodStats
 
@@ -110,15 +112,23 @@ class AskedProposer:
         )
 
     def _usable(self, draft: Draft | None, wanted: Wanted) -> Draft | None:
-        """A draft without what is too long, and without what is no token."""
+        """A draft without what is too long, and without what is no token.
+
+        Raises:
+            TypeError: Something of it is of another kind.
+            ValueError: Its tokens and their distributions do not fit together.
+        """
         if draft is None:
             return None
+        tokens = tuple(index(token) for token in draft.tokens)
+        if draft.distributions is not None:
+            _check_distributions(draft.distributions, len(tokens))
         length = 0
-        for token in draft.tokens[: wanted.num_tokens]:
+        for token in tokens[: wanted.num_tokens]:
             if not 0 <= token < self._num_tokens:
                 break
             length += 1
-        return shortened(draft, length)
+        return shortened(replace(draft, tokens=tokens), length)
 
     def _note_failure(self, error: Exception) -> None:
         self._failures += 1
@@ -126,3 +136,14 @@ class AskedProposer:
             _log.warning("%s failed; requests go on without its drafts", self.method, exc_info=error)
         if self._failures == _MOST_FAILURES:
             _log.warning("%s failed %d times (%s) and is not asked again", self.method, self._failures, error)
+
+
+def _check_distributions(distributions: Sequence[Distribution], num_tokens: int) -> None:
+    if len(distributions) != num_tokens:
+        raise ValueError(f"a draft of {num_tokens} tokens has {len(distributions)} distributions")
+    for place, (ids, shares) in enumerate(distributions):
+        if ids.ndim != 1 or ids.shape != shares.shape or ids.dtype.kind not in "iu":
+            raise ValueError(
+                f"distribution {place} has ids {ids.dtype} {list(ids.shape)} and probabilities {list(shares.shape)}; "
+                "both have one dimension, equally long"
+            )

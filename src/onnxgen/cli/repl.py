@@ -14,6 +14,7 @@ from onnxgen.foundations.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from onnxgen.facade.llm import Chunk
+    from onnxgen.preprocess.tool_calls.tools import ToolCall
 
 _HELP = '''\
 /help          this list
@@ -47,6 +48,7 @@ class Repl:
         self._system = system
         self._verbose = verbose
         self._last: Answer | None = None
+        self._calls: tuple[ToolCall, ...] = ()
         self._results: list[str] = []
         self._num_answers = 0
         self._num_tokens = 0
@@ -91,7 +93,7 @@ class Repl:
         self._write(lambda: self._conversation.send(message))
 
     def _result(self, rest: str) -> bool:
-        calls = self._last.completion.tool_calls if self._last and self._last.completion else ()
+        calls = self._calls
         if not calls:
             self._note("the last answer called no tool")
             return True
@@ -106,6 +108,7 @@ class Repl:
     def _write(self, ask: Callable[[], Iterator[Chunk]]) -> None:
         self._results = []
         self._last = write_answer(ask, self._out)
+        self._calls = self._last.completion.tool_calls if self._last.completion else ()
         self._num_answers += 1
         self._num_tokens += self._last.num_tokens
         if self._last.completion is None:
@@ -133,9 +136,13 @@ class Repl:
 
     def _reset(self, rest: str) -> bool:
         del rest
-        self._conversation.reset()
+        self._begin_anew()
         self._note("the conversation begins anew")
         return True
+
+    def _begin_anew(self) -> None:
+        self._conversation.reset()
+        self._calls, self._results = (), []
 
     def _set_system(self, rest: str) -> bool:
         if not rest:
@@ -143,7 +150,7 @@ class Repl:
             return True
         self._system = None if rest == "-" else rest
         self._conversation.set_system(self._system)
-        self._conversation.reset()
+        self._begin_anew()
         self._note(
             "the conversation begins anew, with this system message"
             if self._system

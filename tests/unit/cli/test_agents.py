@@ -68,6 +68,16 @@ def test_results_of_tools_are_sent_when_all_are_there(onnxgen, llm, files):
     assert "SUNNY AND WARM NOON" in result.stdout
 
 
+@pytest.mark.parametrize("command", ["/reset", "/system be kind"])
+def test_results_are_not_asked_for_where_the_conversation_begins_anew(onnxgen, llm, files, command):
+    llm.calls = CALLS
+    lines = f"hi\n/result sunny\n{command}\n/result noon\n"
+    result = onnxgen("run", "m", "--tools", str(files / "tools.json"), input=lines)
+    assert result.exit_code == 0, result.stderr
+    assert "called no tool" in result.stderr and "error" not in result.stderr
+    assert not hasattr(llm.sessions[0], "results"), "something was sent"
+
+
 @pytest.mark.parametrize("flag", ["--schema", "--tools"])
 @pytest.mark.parametrize("name", ["broken.json", "missing.json"])
 def test_files_that_cannot_be_read_are_refused_by_name(onnxgen, llm, files, flag, name):

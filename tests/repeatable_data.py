@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-VARIABLE = "ONNXGEN_TEST_SEED"
+VARIABLE = "TESTS_SEED"
 
 
 def repeat(place: str) -> None:

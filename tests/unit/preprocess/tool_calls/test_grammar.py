@@ -10,7 +10,7 @@ from onnxgen.preprocess.answer_grammar import answer_grammar
 from onnxgen.preprocess.tool_calls.bound import bind
 from onnxgen.preprocess.tool_calls.formats import FORMATS
 from onnxgen.preprocess.tool_calls.grammar import ToolRule, banned_openings
-from onnxgen.preprocess.tool_calls.tools import ToolCall, read_tools
+from onnxgen.preprocess.tool_calls.tools import ToolCall, ToolDefinition, read_tools
 from onnxgen.preprocess.tool_calls.writing import write_calls
 
 NAMES = [name for name, format in FORMATS.items() if not format.has_own_parser]
@@ -310,7 +310,7 @@ def test_schemas_that_are_nested_too_deeply_are_refused(writers):
     for _ in range(5000):
         schema = {"type": "object", "properties": {"a": schema}}
     writer = writers("hermes", False)
-    tools = read_tools([{"name": "f", "parameters": schema}])
+    tools = (ToolDefinition("f", "", schema),)
     for name in ("hermes", "pythonic", "gemma-4", "qwen3-coder"):
         with pytest.raises(OptionError, match="'f' are nested too deeply"):
             answer_grammar(writer.tokenizer, tools=ToolRule(bind(FORMATS[name], None), tools))

@@ -29,12 +29,16 @@ PATH = tuple[str | int, ...]
 WHOLE = ("runtime_profiles", "state_groups")
 # Names of graphs inside moonshine's section: any role passes here, onnxruntime-genai knows its own.
 OPEN = ("moonshine",)
+# Sections of this project, which onnxruntime-genai refuses.
+OURS = ("eagle",)
 
 
 def sections(schema: type, path: PATH = ()) -> Iterator[tuple[PATH, object]]:
     """Every key of the schema: its path, and its annotation."""
     hints = typing.get_type_hints(schema, include_extras=True)
     for field in dataclasses.fields(schema):
+        if field.name in OURS:
+            continue
         hint = without_none(hints[field.name])
         yield (*path, field.name), hint
         inner = plain(hint)

@@ -267,7 +267,9 @@ def test_every_option_and_every_score_is_as_alone(engines):
 def test_scores_while_seats_come_and_go(engines, preemption):
     if not engines.exact:
         pytest.skip("who is computed again in other company gets other bits")
-    requests = requests_of_all_kinds(engines, 6)
+    # some that are still there when seats go
+    long = [EngineRequest([5 + i, 6, 7], max_new_tokens=12, ignore_eos=True, logprobs=1) for i in range(3)]
+    requests = [*long, *requests_of_all_kinds(engines, 6)]
     found, stats = engines.told(
         requests,
         max_seqs_by_step=lambda step: 2 if step // 3 % 2 else 6,

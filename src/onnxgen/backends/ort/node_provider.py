@@ -120,6 +120,8 @@ def _why_not(node: NodeSpec) -> str | None:
         return "ONNX Runtime takes one zero point for all weights"
     if node.op_type == "LayerNormalization" and node.attributes.get("stash_type", 1) != 1:
         return "ONNX Runtime crashes on other stash types than float32"
+    if node.op_type == "Attention" and len(node.inputs) > 6 and None not in (node.inputs[3], node.inputs[6]):
+        return "ONNX Runtime wants masks for whole sequences also where these are padded"
     if node.op_type == "Split" and node.attributes.get("num_outputs", len(node.outputs)) != len(node.outputs):
         return "ONNX Runtime crashes where num_outputs is not the number of outputs"
     for kind, types in (("input", node.inputs), ("output", node.outputs)):

@@ -46,3 +46,17 @@ def _others(call: OperatorCall, options):
         return run_ort(call.op_type, *call.inputs, **options)
     except Exception:  # noqa: BLE001 - its errors have classes of their own, by kind of failure
         return run_cpu(call.op_type, *call.inputs, **options)
+
+
+def test_clipping_leaves_the_cell_of_an_lstm_alone():
+    rng = np.random.default_rng(SEED)
+    x = rng.normal(size=(5, 3, 4)).astype(np.float32)
+    w, r, b = (rng.normal(size=size).astype(np.float32) for size in ((1, 12, 4), (1, 12, 3), (1, 24)))
+    initial = (
+        np.zeros((1, 3, 3), np.float32),
+        np.full((1, 3, 3), 2, np.float32),
+    )  # far beyond what clips the gates
+    call = OperatorCall("LSTM", 14, (x, w, r, b, None, *initial), 3, {"hidden_size": 3, "clip": 0.2})
+    options = {"opset": 14, "outputs": 3, **call.attributes}
+    assert_same(_reference(call), run_ort("LSTM", *call.inputs, **options), rtol=1e-4, atol=1e-5)
+    assert_same(_reference(call), run_cpu("LSTM", *call.inputs, **options), rtol=1e-4, atol=1e-5)

@@ -34,6 +34,7 @@ class _Recurrent(OpRun):
     """What the three have in common: directions, lengths, layout."""
 
     default_activations: Sequence[str]
+    are_of_gates: Sequence[bool]
 
     def step(self, gates: _Weights, x: np.ndarray, state: list[np.ndarray]) -> list[np.ndarray]:
         raise NotImplementedError
@@ -65,18 +66,16 @@ class _Recurrent(OpRun):
         y = np.zeros((seq, directions, batch, hidden), x.dtype)
         last = [np.zeros((directions, batch, hidden), x.dtype) for _ in initial]
         functions = _functions(
-            activations or list(self.default_activations) * directions,
-            activation_alpha,
-            activation_beta,
-            clip,
+            activations or list(self.default_activations) * directions, activation_alpha, activation_beta
         )
+        bounds = [clip if of_gate else None for of_gate in self.are_of_gates]
         for d in range(directions):
             weights = _Weights(
                 w[d].astype(np.float64),
                 r[d].astype(np.float64),
                 np.zeros(2 * len(w[d])) if b is None else b[d].astype(np.float64),
                 None if peepholes is None else peepholes[d].astype(np.float64),
-                [next(functions) for _ in self.default_activations],
+                [_clipped(next(functions), bound) for bound in bounds],
             )
             backwards = direction == "reverse" or d == 1
             for row in range(batch):
@@ -116,7 +115,7 @@ class _Weights:
 
 
 def _functions(
-    names: Sequence[str], alpha: Sequence[float] | None, beta: Sequence[float] | None, clip: float | None
+    names: Sequence[str], alpha: Sequence[float] | None, beta: Sequence[float] | None
 ) -> Iterator[Activation]:
     """The functions in order; those that have parameters take the next ones, or their defaults at the end."""
     alphas, betas = iter(alpha or ()), iter(beta or ())
@@ -124,13 +123,15 @@ def _functions(
         function, defaults = _ACTIVATIONS[name.lower()]
         a = next(alphas, defaults[0]) if defaults else None
         b = next(betas, defaults[1]) if len(defaults) == 2 else None
-        yield _clipped(function, a, b, clip)
+        yield _with_parameters(function, a, b)
 
 
-def _clipped(
-    function: Callable[[np.ndarray, Any, Any], Any], a: Any, b: Any, clip: float | None
-) -> Activation:
-    return lambda x: np.asarray(function(x if clip is None else np.clip(x, -clip, clip), a, b))
+def _with_parameters(function: Callable[[np.ndarray, Any, Any], Any], a: Any, b: Any) -> Activation:
+    return lambda x: np.asarray(function(x, a, b))
+
+
+def _clipped(function: Activation, bound: float | None) -> Activation:
+    return function if bound is None else lambda x: function(np.clip(x, -bound, bound))
 
 
 @OWN.operator("RNN", 1, 7, 14, 22)
@@ -138,6 +139,7 @@ class RNN(_Recurrent):
     """``h = f(W x + R h + b)``."""
 
     default_activations = ("Tanh",)
+    are_of_gates = (True,)
 
     def step(self, gates: _Weights, x: np.ndarray, state: list[np.ndarray]) -> list[np.ndarray]:
         """One time step of one row."""
@@ -149,6 +151,7 @@ class GRU(_Recurrent):
     """Gates in the order update, reset, hidden; ``linear_before_reset`` applies the reset gate after the product."""
 
     default_activations = ("Sigmoid", "Tanh")
+    are_of_gates = (True, True)
 
     def step(self, gates: _Weights, x: np.ndarray, state: list[np.ndarray]) -> list[np.ndarray]:
         """One time step of one row."""
@@ -169,6 +172,7 @@ class LSTM(_Recurrent):
     """Gates in the order input, output, forget, cell; peepholes in the order input, output, forget."""
 
     default_activations = ("Sigmoid", "Tanh", "Tanh")
+    are_of_gates = (True, True, False)  # the cell goes into the last one unclipped, as in ONNX Runtime
 
     def step(self, gates: _Weights, x: np.ndarray, state: list[np.ndarray]) -> list[np.ndarray]:
         """One time step of one row."""

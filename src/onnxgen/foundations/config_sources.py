@@ -9,6 +9,8 @@ user's configuration folder if it exists. Its keys are the fields of `RuntimeCon
 
     [provider_options.CUDAExecutionProvider]
     device_id = "0"
+
+A table ``[serve]`` in it, and variables that begin with ``ONNXGEN_SERVE_``, are the server's, which reads them itself.
 """
 
 from __future__ import annotations
@@ -27,6 +29,10 @@ from onnxgen.foundations.settings_table import SETTINGS, WrongValueError, is_tru
 from onnxgen.foundations.suggest import did_you_mean
 
 _PREFIX = "ONNXGEN_"
+SERVE_PREFIX = "ONNXGEN_SERVE_"
+"""How variables of the server begin."""
+SERVE_TABLE = "serve"
+"""The table of the server in the configuration file."""
 _CONFIG_VARIABLE = "ONNXGEN_CONFIG"
 # The file, and what holds for the whole process and is read where it acts: instruction set and store of compiled kernels.
 _NO_SETTINGS = (_CONFIG_VARIABLE, "ONNXGEN_ISA", "ONNXGEN_KERNEL_CACHE")
@@ -81,8 +87,10 @@ def load_runtime_config(
             raise ConfigError(f"{origin}: {name} is {shown!r}; {cause}") from cause
         origins[name] = origin
 
-    file = _find_file(config_file, environ)
-    for name, value in (_read_file(file) if file else {}).items():
+    file = config_file_of(config_file, environ)
+    for name, value in (read_config_file(file) if file else {}).items():
+        if name == SERVE_TABLE:
+            continue
         if name not in SETTINGS:
             raise ConfigError(f"{file}: unknown key {name!r}{did_you_mean(name, SETTINGS)}")
         put(name, value, str(file), value)
@@ -106,7 +114,7 @@ def _variables(environ: Mapping[str, str]) -> dict[str, str]:
     known = {_PREFIX + name.upper() for name in SETTINGS}
     found: dict[str, str] = {}
     for variable in sorted(environ):
-        if not variable.startswith(_PREFIX) or variable in _NO_SETTINGS:
+        if not variable.startswith(_PREFIX) or variable.startswith(SERVE_PREFIX) or variable in _NO_SETTINGS:
             continue
         if variable not in known:
             hint = did_you_mean(variable, {*known, *_NO_SETTINGS})
@@ -116,7 +124,12 @@ def _variables(environ: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _find_file(config_file: Path | None, environ: Mapping[str, str]) -> Path | None:
+def config_file_of(config_file: Path | None, environ: Mapping[str, str]) -> Path | None:
+    """The configuration file that counts: the one that is named, the variable's, or the user's, if there is one.
+
+    Raises:
+        ConfigError: The one that is named does not exist.
+    """
     named = environ.get(_CONFIG_VARIABLE, "").strip()
     if config_file is not None:
         file, origin = config_file.expanduser(), "flag --config"
@@ -130,7 +143,12 @@ def _find_file(config_file: Path | None, environ: Mapping[str, str]) -> Path | N
     return file
 
 
-def _read_file(file: Path) -> dict[str, Any]:
+def read_config_file(file: Path) -> dict[str, Any]:
+    """What a configuration file says.
+
+    Raises:
+        ConfigError: It cannot be read, or is no TOML.
+    """
     import tomllib
 
     try:

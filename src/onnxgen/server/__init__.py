@@ -1,4 +1,4 @@
-"""The OpenAI-compatible HTTP server. Empty for now.
+"""The OpenAI-compatible HTTP server.
 
 Knows HTTP and the public Python API; knows nothing of backends.
 """

@@ -1,0 +1,44 @@
+"""The application: routes, error answers, and the life of what they share."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator
+
+from fastapi import FastAPI
+
+from onnxgen.server.routes import ROUTERS
+from onnxgen.server.services import Services
+from onnxgen.version import __version__
+
+
+def create_app(services: Services) -> FastAPI:
+    """The application of a server, without protection.
+
+    Args:
+        services: What its routes share. The application starts and ends the models.
+    """
+    settings = services.settings
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
+        await services.models.start()
+        try:
+            yield
+        finally:
+            await services.models.aclose()
+
+    app = FastAPI(
+        title="onnxgen",
+        version=__version__,
+        summary="Generative models in ONNX format, served as OpenAI's API does.",
+        lifespan=lifespan,
+        root_path=settings.root_path,
+        docs_url="/docs" if settings.enable_docs else None,
+        redoc_url=None,
+        openapi_url="/openapi.json" if settings.enable_docs else None,
+    )
+    app.state.services = services
+    for router in ROUTERS:
+        app.include_router(router)
+    return app

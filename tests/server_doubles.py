@@ -1,0 +1,119 @@
+"""Servers on scripted models, for tests: `fake_services`, `client` for plain requests, `running` for real sockets."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import uvicorn
+
+from onnxgen.backends.fake import FakeBackend
+from onnxgen.engine.config import EngineConfig
+from onnxgen.facade.async_llm import AsyncLLM
+from onnxgen.foundations.runtime_config import RuntimeConfig
+from onnxgen.server.app import create_app
+from onnxgen.server.services import Services
+from onnxgen.server.settings import ServerSettings
+from tiny_model_folder import fake_backend, with_template, write_model_folder
+
+TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
+
+
+class OneModelTable:
+    """A table of one model, which is there from the beginning."""
+
+    def __init__(self, id: str, llm: AsyncLLM) -> None:
+        self.model = SimpleNamespace(id=id, llm=llm, text=llm, embedder=None, entry=None, adapters={})
+
+    async def start(self) -> None:
+        """Nothing has to be loaded."""
+
+    async def aclose(self) -> None:
+        """End the engine."""
+        await self.model.llm.aclose()
+
+    @contextlib.asynccontextmanager
+    async def use(self, name: str | None) -> AsyncIterator[Any]:
+        """The model."""
+        yield self.model
+
+
+class DeafObserver:
+    """Hears nothing."""
+
+    def begin(self, **_: Any) -> Any:
+        return SimpleNamespace(piece=lambda chunk: None, end=lambda *a, **k: None)
+
+
+def fake_services(
+    folder: Path,
+    *,
+    backend: FakeBackend | None = None,
+    id: str = "tiny",
+    template: str = TEMPLATE,
+    context: int = 1024,
+    engine: EngineConfig | None = None,
+    settings: dict[str, Any] | None = None,
+) -> Services:
+    """The services of a server of one scripted model.
+
+    Args:
+        folder: Where the model folder is written.
+        backend: The script; None: answers that a hash of the prompt decides.
+        id: What clients call the model.
+        template: Its chat template.
+        context: Its context, in tokens.
+        engine: How its engine is configured.
+        settings: Fields of `ServerSettings`.
+    """
+    with_template(write_model_folder(folder / "model", context=context), template)
+    backend = backend or fake_backend(block_size=16, max_context=context)
+    runtime = RuntimeConfig(cache_dir=folder / "cache")
+    llm = AsyncLLM(folder / "model", config=runtime, backend=backend, engine=engine)
+    return Services(
+        settings=ServerSettings(**(settings or {})),
+        models=OneModelTable(id, llm),  # type: ignore[arg-type]
+        observer=DeafObserver(),  # type: ignore[arg-type]
+        sessions=None,  # type: ignore[arg-type]
+    )
+
+
+@contextlib.asynccontextmanager
+async def client(app: Any, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of an application without sockets; answers come whole, so streams are for `running`."""
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://127.0.0.1", timeout=30, **options
+    ) as c:
+        yield c
+
+
+@contextlib.contextmanager
+def running(app: Any, **options: Any) -> Iterator[str]:
+    """The base URL of an application on a real port, in a thread."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(128)
+        server = uvicorn.Server(uvicorn.Config(app, lifespan="on", log_config=None, **options))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        while not server.started:
+            thread.join(0.01)
+            assert thread.is_alive(), "the server did not start"
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(20)
+            assert not thread.is_alive(), "the server does not end"
+
+
+def server(*args: Any, **options: Any) -> Any:
+    """The application of `fake_services` with these arguments."""
+    return create_app(fake_services(*args, **options))

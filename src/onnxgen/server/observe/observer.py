@@ -1,0 +1,197 @@
+"""`Observer`: is told of every request; `Observed`: one of them, from its beginning to its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from onnxgen.facade.results import Chunk
+from onnxgen.server.observe.ended import EndedRequest, Outcome
+from onnxgen.server.observe.metrics import Metrics
+
+
+class RequestListener(Protocol):
+    """Hears of requests: log lines, traces."""
+
+    def began(self, observed: Observed) -> None:
+        """A request began."""
+        ...
+
+    def ended(self, observed: Observed, request: EndedRequest) -> None:
+        """A request ended."""
+        ...
+
+
+class Observer:
+    """Is told of every request, counts it, and tells others. For the server's event loop.
+
+    Args:
+        metrics: Where it counts; None: fresh ones.
+        listeners: Are told as well.
+        clock: Seconds from any beginning; the engine's clock, so that one trace can show both.
+    """
+
+    def __init__(
+        self,
+        *,
+        metrics: Metrics | None = None,
+        listeners: Sequence[RequestListener] = (),
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.metrics = Metrics() if metrics is None else metrics
+        self.listeners = tuple(listeners)
+        self.clock = clock
+
+    def begin(
+        self, *, request_id: str, endpoint: str, model: str, stream: bool, tenant: str, n: int = 1
+    ) -> Observed:
+        """A request begins; `Observed.end` must be called, whatever becomes of it.
+
+        Args:
+            request_id: As in the header ``X-Request-Id``.
+            endpoint: Such as ``chat.completions``; one of a few.
+            model: The served id, never what a client made up.
+            stream: Whether the answer comes in pieces.
+            tenant: Name of the key that asks.
+            n: Answers to each prompt, which share its tokens.
+        """
+        return Observed(
+            self, request_id=request_id, endpoint=endpoint, model=model, stream=stream, tenant=tenant, n=n
+        )
+
+
+class Observed:
+    """A request from its beginning to its end. Made by `Observer.begin`.
+
+    Attributes:
+        request_id: See `Observer.begin`.
+        endpoint: See `Observer.begin`.
+        model: See `Observer.begin`.
+        stream: See `Observer.begin`.
+        tenant: See `Observer.begin`.
+        began_s: When it began, on the observer's clock.
+        completion_tokens: Tokens that came so far.
+    """
+
+    __slots__ = (
+        "_between_s",
+        "_cached_tokens",
+        "_clock",
+        "_counter",
+        "_ended",
+        "_first_s",
+        "_in_progress",
+        "_last_s",
+        "_n",
+        "_observer",
+        "_prompt_tokens",
+        "_queued_s",
+        "_reasons",
+        "_usage_told",
+        "began_s",
+        "completion_tokens",
+        "endpoint",
+        "model",
+        "request_id",
+        "stream",
+        "tenant",
+    )
+
+    def __init__(
+        self,
+        observer: Observer,
+        *,
+        request_id: str,
+        endpoint: str,
+        model: str,
+        stream: bool,
+        tenant: str,
+        n: int,
+    ) -> None:
+        self.request_id, self.endpoint, self.model = request_id, endpoint, model
+        self.stream, self.tenant = stream, tenant
+        self._observer, self._n, self._clock = observer, n, observer.clock
+        self.completion_tokens = 0
+        self._prompt_tokens: int | None = None
+        self._cached_tokens = 0
+        self._usage_told = self._ended = False
+        self._queued_s: float | None = None
+        self._first_s: float | None = None
+        self._last_s: dict[int, float] = {}
+        self._reasons: dict[int, str] = {}
+        metrics = observer.metrics
+        # looked up once: a piece costs no more than a clock and two additions
+        self._between_s = metrics.between_tokens_s.labels(model)
+        self._counter = metrics.completion_tokens.labels(model)
+        self._in_progress = metrics.in_progress.labels(endpoint, model)
+        self._in_progress.inc()
+        self.began_s = self._clock()
+        for listener in observer.listeners:
+            listener.began(self)
+
+    def usage(self, *, prompt_tokens: int, cached_tokens: int = 0) -> None:
+        """Say how long the prompts are, all together, where that is known before the answers end or there are none."""
+        self._prompt_tokens, self._cached_tokens = prompt_tokens, cached_tokens
+        self._usage_told = True
+
+    def piece(self, chunk: Chunk) -> None:
+        """A piece of an answer came."""
+        count = len(chunk.token_ids)
+        if count:
+            now, index = self._clock(), chunk.index
+            last = self._last_s.get(index)
+            if last is not None:
+                self._between_s.observe((now - last) / count)
+            elif self._first_s is None:
+                self._first_s = now
+                self._observer.metrics.first_token_s.labels(self.model).observe(now - self.began_s)
+            self._last_s[index] = now
+            self.completion_tokens += count
+            self._counter.inc(count)
+        if chunk.completion is not None:
+            self._answered(chunk)
+
+    def end(self, outcome: Outcome, *, status: int, error: BaseException | None = None) -> None:
+        """The request ended; only the first time counts.
+
+        Args:
+            outcome: How.
+            status: The HTTP status of its answer, or the one it would have had.
+            error: What ended it.
+        """
+        if self._ended:
+            return
+        self._ended = True
+        self._in_progress.dec()
+        ended = EndedRequest(
+            request_id=self.request_id,
+            endpoint=self.endpoint,
+            model=self.model,
+            stream=self.stream,
+            tenant=self.tenant,
+            outcome=outcome,
+            status=status,
+            began_s=self.began_s,
+            queued_s=self._queued_s,
+            first_s=self._first_s,
+            ended_s=self._clock(),
+            prompt_tokens=self._prompt_tokens,
+            cached_tokens=self._cached_tokens,
+            completion_tokens=self.completion_tokens,
+            finish_reasons=tuple(self._reasons[index] for index in sorted(self._reasons)),
+            error=None if error is None else type(error).__name__,
+        )
+        self._observer.metrics.ended(ended)
+        for listener in self._observer.listeners:
+            listener.ended(self, ended)
+
+    def _answered(self, chunk: Chunk) -> None:
+        """An answer is whole: what the engine says of its prompt counts once for each prompt."""
+        assert chunk.completion is not None
+        self._reasons[chunk.index] = chunk.completion.finish_reason
+        if self._usage_told or chunk.index % self._n:
+            return
+        usage = chunk.completion.usage
+        self._prompt_tokens = (self._prompt_tokens or 0) + usage.prompt_tokens
+        self._cached_tokens += usage.cached_tokens

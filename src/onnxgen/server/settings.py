@@ -143,6 +143,8 @@ class ServerSettings(BaseModel):
     """Connections at once; more get 503."""
     max_sessions: PositiveInt = 256
     """Conversations that the server keeps."""
+    max_sessions_mb: PositiveFloat = 64
+    """Memory of these conversations, in MiB; one alone may have half of it."""
     session_idle_s: PositiveFloat = 3600
     """Seconds after which a conversation that nobody goes on with is forgotten."""
     max_stored_responses: Count = 1000

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
@@ -15,15 +16,16 @@ from onnxgen.backends.base import Backend
 from onnxgen.engine.client import Health
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.stats import EngineStats
-from onnxgen.errors import ConfigError
+from onnxgen.errors import ConfigError, StateError
 from onnxgen.facade.adapters import load_adapter
 from onnxgen.facade.answer import Clock
 from onnxgen.facade.answering import start_answers
 from onnxgen.facade.daemon_work import in_daemon
 from onnxgen.facade.generation_options import GenerationOptions, changed_options
 from onnxgen.facade.loop_requests import OneLoop, Stream
-from onnxgen.facade.model_text import Messages, texts_of
-from onnxgen.facade.prompt_options import PromptOptions, changed_chat_options
+from onnxgen.facade.model_text import Messages
+from onnxgen.facade.prompt_options import PromptOptions, changed_chat_options, given_prompt_options
+from onnxgen.facade.prompts import Prompt, Prompts, prompts_of
 from onnxgen.facade.question import Question
 from onnxgen.facade.results import Chunk, Completion, Score
 from onnxgen.facade.scoring import score_of, score_questions
@@ -34,6 +36,7 @@ from onnxgen.metadata.model_spec import ModelSpec
 from onnxgen.scheduler.config import SchedulerConfig
 
 if TYPE_CHECKING:
+    from onnxgen.preprocess.chat_template import ChatPrompt
     from onnxgen.preprocess.tokenizer import Tokenizer
 
 
@@ -66,6 +69,7 @@ class AsyncLLM:
             to close.
         in_process: Run the engine in a thread of this process. False: in a process of its own, whose death ends
             requests with `EngineDeadError` and nothing else; `restart` makes a new one.
+        chat_template: A file with a chat template to use instead of the model's own.
         clock: Seconds from any beginning, for timings.
 
     Attributes:
@@ -78,7 +82,7 @@ class AsyncLLM:
         ModelNotFoundError: There is no such model.
         ModelFileError: A file of it is missing or wrong.
         BackendError: It cannot be loaded, or the cache cannot be had.
-        ConfigError: A backend is given for another process.
+        ConfigError: A backend is given for another process, or the file of the chat template cannot be read.
     """
 
     def __init__(
@@ -92,6 +96,7 @@ class AsyncLLM:
         engine: EngineConfig | None = None,
         backend: Backend | None = None,
         in_process: bool = True,
+        chat_template: str | os.PathLike[str] | None = None,
         clock: Clock = time.perf_counter,
     ) -> None:
         from onnxgen.facade.resolve import resolve_model
@@ -102,6 +107,7 @@ class AsyncLLM:
                 "a backend that is loaded in this process cannot be used by another; leave out backend= or "
                 "in_process=False"
             )
+        template = None if chat_template is None else _read_template(Path(chat_template))
         self.config = load_runtime_config().config if config is None else config
         folder = resolve_model(model, config=self.config, precision=precision, progress=progress)
         draft = None
@@ -115,6 +121,7 @@ class AsyncLLM:
             backend=backend,
             draft=draft,
             own_process=not in_process,
+            template=template,
             progress=progress,
             clock=clock,
         )
@@ -169,9 +176,30 @@ class AsyncLLM:
         """Requests that have not ended."""
         return self._client.num_pending
 
+    @property
+    def engine_pid(self) -> int | None:
+        """The engine's process; None where it runs in this one, and while a new one is made."""
+        return self._client.pid
+
+    async def failure(self) -> str:
+        """Wait until the engine fails, perhaps for ever; `restart` makes a new one.
+
+        Returns:
+            What happened to it.
+
+        Raises:
+            StateError: It was closed.
+        """
+        # a future of threads that is waited for must not be cancelled with the task that waits
+        await asyncio.shield(asyncio.wrap_future(self._client.ended))
+        health = self.health
+        if health.reason is None:
+            raise StateError("this engine was closed or started anew while somebody waited for its failure")
+        return health.reason
+
     def generate(
         self,
-        prompts: str | Sequence[str],
+        prompts: Prompts,
         *,
         options: GenerationOptions | None = None,
         priority: int = 0,
@@ -182,7 +210,8 @@ class AsyncLLM:
         """Continue text as it is, with the special tokens that the tokenizer adds.
 
         Args:
-            prompts: One text or several, answered together.
+            prompts: One prompt or several, answered together: texts, or lists of token ids, which are taken as they
+                are.
             options: How to answer.
             priority: Under the policy ``priority``: smaller goes first.
             tenant: Who asks, for the policy ``fair``.
@@ -196,10 +225,11 @@ class AsyncLLM:
 
         Raises:
             OptionError: An option is unknown or out of range, or a prompt is empty.
+            TokenIdError: A token id is outside the vocabulary.
             ContextLengthError: A prompt does not fit the context.
         """
         settings = changed_options(options, overrides)
-        questions = [self._text.text_question(text, settings) for text in texts_of(prompts)]
+        questions = [self._text.text_question(prompt, settings) for prompt in prompts_of(prompts)[0]]
         return self._answer(questions, priority=priority, tenant=tenant, salt=salt)
 
     def chat(
@@ -270,21 +300,38 @@ class AsyncLLM:
         )
         return self._answer([question], priority=priority, tenant=tenant, salt=salt)
 
+    def chat_prompt(
+        self,
+        messages: Messages,
+        *,
+        tools: Messages | None = None,
+        prompt_options: PromptOptions | None = None,
+    ) -> ChatPrompt:
+        """What `chat` shows the model of a conversation: text and token ids.
+
+        Raises:
+            ChatTemplateError: The model has no chat template, or it refuses the messages.
+            OptionError: A definition of a tool is wrong.
+            CapabilityError: Tools are given, and the chat template has no place for them.
+        """
+        return self._text.chat_prompt(messages, given_prompt_options(prompt_options), tools=tools)
+
     @overload
-    async def complete(self, prompts: str, *, n: Literal[1] = 1, **asked: Any) -> Completion: ...  # pyright: ignore[reportOverlappingOverload] - a str is a Sequence[str], and comes first
+    async def complete(self, prompts: Prompt, *, n: Literal[1] = 1, **asked: Any) -> Completion: ...  # pyright: ignore[reportOverlappingOverload] - a str is a Sequence[str], and comes first
     @overload
-    async def complete(self, prompts: str | Sequence[str], **asked: Any) -> list[Completion]: ...
-    async def complete(self, prompts: str | Sequence[str], **asked: Any) -> Completion | list[Completion]:
+    async def complete(self, prompts: Prompts, **asked: Any) -> list[Completion]: ...
+    async def complete(self, prompts: Prompts, **asked: Any) -> Completion | list[Completion]:
         """What `generate` with the same arguments comes to.
 
         Returns:
-            A completion for one answer to one text; otherwise a list, by index.
+            A completion for one answer to one prompt; otherwise a list, by index.
 
         Raises:
             OnnxgenError: As `generate` and its pieces.
         """
-        completions = await _collect(self.generate(prompts, **asked))
-        return completions[0] if isinstance(prompts, str) and len(completions) == 1 else completions
+        several, is_one = prompts_of(prompts)
+        completions = await _collect(self.generate(several, **asked))
+        return completions[0] if is_one and len(completions) == 1 else completions
 
     @overload
     async def complete_chat(self, messages: Messages, *, n: Literal[1] = 1, **asked: Any) -> Completion: ...
@@ -305,9 +352,9 @@ class AsyncLLM:
     @overload
     async def score(  # pyright: ignore[reportOverlappingOverload] - a str is a Sequence[str], and comes first
         self,
-        texts: str,
+        texts: Prompt,
         *,
-        context: str | None = None,
+        context: Prompt | None = None,
         top_logprobs: int = 0,
         priority: int = 0,
         tenant: str = "",
@@ -316,9 +363,9 @@ class AsyncLLM:
     @overload
     async def score(
         self,
-        texts: Sequence[str],
+        texts: Sequence[Prompt],
         *,
-        context: str | Sequence[str] | None = None,
+        context: Prompts | None = None,
         top_logprobs: int = 0,
         priority: int = 0,
         tenant: str = "",
@@ -326,9 +373,9 @@ class AsyncLLM:
     ) -> list[Score]: ...
     async def score(
         self,
-        texts: str | Sequence[str],
+        texts: Prompts,
         *,
-        context: str | Sequence[str] | None = None,
+        context: Prompts | None = None,
         top_logprobs: int = 0,
         priority: int = 0,
         tenant: str = "",
@@ -338,12 +385,14 @@ class AsyncLLM:
 
         Raises:
             OptionError: A text has no token to judge, or there are not as many contexts as texts.
+            TokenIdError: A token id is outside the vocabulary.
             ContextLengthError: A text and its context do not fit the model's context.
         """
-        questions = score_questions(self._text, texts, context=context, top_logprobs=top_logprobs)
+        several, is_one = prompts_of(texts, name="texts")
+        questions = score_questions(self._text, several, context=context, top_logprobs=top_logprobs)
         chunks = self._answer(questions, priority=priority, tenant=tenant, salt=salt)
         scores = [score_of(completion) for completion in await _collect(chunks)]
-        return scores[0] if isinstance(texts, str) else scores
+        return scores[0] if is_one else scores
 
     async def load_adapter(self, path: str | os.PathLike[str], name: str) -> None:
         """Load a low-rank adapter, which requests then use by ``adapter=name``; see `LLM.load_adapter`.
@@ -421,6 +470,14 @@ class AsyncLLM:
                 yield chunk
         finally:
             stream.close()
+
+
+def _read_template(path: Path) -> str:
+    try:
+        return path.expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as cause:
+        reason = getattr(cause, "strerror", None) or cause
+        raise ConfigError(f"the chat template {path} cannot be read: {reason}") from cause
 
 
 async def _collect(chunks: AsyncGenerator[Chunk]) -> list[Completion]:

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from onnxgen.engine.constraints.grammar import Grammar
-from onnxgen.engine.request import EngineRequest, longest
+from onnxgen.engine.request import EngineRequest, check_ids, longest
 from onnxgen.errors import ChatTemplateError, OptionError
 from onnxgen.facade.answer import Answer, Clock
 from onnxgen.facade.config import Config
 from onnxgen.facade.generation_options import GenerationOptions
 from onnxgen.facade.prompt_options import PromptOptions
+from onnxgen.facade.prompts import Prompt
 from onnxgen.facade.question import Question
 from onnxgen.facade.sampling_of import sampling_for
 from onnxgen.facade.stops import StopMatcher
@@ -22,6 +23,7 @@ from onnxgen.facade.stops import StopMatcher
 if TYPE_CHECKING:
     from onnxgen.engine.constraints.compiler import GrammarCompiler
     from onnxgen.facade.chat_form import ChatForm
+    from onnxgen.preprocess.chat_template import ChatPrompt
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -31,6 +33,7 @@ class ModelText:
 
     Args:
         folder: A model folder.
+        template: Text of a chat template to use instead of the folder's own.
         clock: Seconds from any beginning.
 
     Attributes:
@@ -45,13 +48,16 @@ class ModelText:
         ModelFileError: A file of the folder is missing or wrong.
     """
 
-    def __init__(self, folder: Path, *, clock: Clock = time.perf_counter) -> None:
+    def __init__(
+        self, folder: Path, *, template: str | None = None, clock: Clock = time.perf_counter
+    ) -> None:
         from onnxgen.preprocess.tokenizer import Tokenizer
 
         self.config = Config(folder)
         self.spec = self.config.spec
         self.tokenizer = Tokenizer.from_folder(self.spec.tokenizer_dir, model_vocab_size=self.spec.vocab_size)
         self.unused_ids = self.tokenizer.unused_ids(self.spec.vocab_size)
+        self._template = template
         self.clock = clock
         self.load_s = 0.0
 
@@ -68,14 +74,46 @@ class ModelText:
             raise OptionError(f"prompt {text!r} has no tokens, and this model has none to begin with")
         return ids
 
-    def text_question(self, text: str, options: GenerationOptions) -> Question:
-        """A text to continue as it is.
+    def encode_prompt(self, prompt: Prompt) -> Sequence[int]:
+        """Token ids of a prompt: those of `encode_text`, or the ones that it is.
+
+        Raises:
+            OptionError: There is nothing to begin with.
+            TokenIdError: An id is outside the vocabulary.
+        """
+        if isinstance(prompt, str):
+            return self.encode_text(prompt)
+        if not prompt:
+            raise OptionError("a prompt of no token ids was given, and there is nothing to begin with")
+        check_ids(prompt, self.spec.vocab_size, what="prompt")
+        return prompt
+
+    def text_question(self, prompt: Prompt, options: GenerationOptions) -> Question:
+        """A text to continue as it is, or token ids.
 
         Raises:
             OptionError: There is nothing to begin with, or an option does not fit the model.
+            TokenIdError: An id is outside the vocabulary.
             ContextLengthError: It does not fit the context, or not with ``max_new_tokens``.
         """
-        return Question(self.request(self.encode_text(text), options, grammar=options.grammar), options)
+        return Question(self.request(self.encode_prompt(prompt), options, grammar=options.grammar), options)
+
+    def chat_prompt(
+        self, messages: Messages, prompt_options: PromptOptions, *, tools: Messages | None = None
+    ) -> ChatPrompt:
+        """What a conversation looks like to the model.
+
+        Raises:
+            ChatTemplateError: The model has no chat template, or it refuses the messages.
+            OptionError: A definition of a tool is wrong.
+            CapabilityError: The chat template has no place for tools.
+        """
+        from onnxgen.preprocess.tool_calls.tools import read_tools
+
+        form, definitions = self._chat_form, read_tools(tools or ())
+        if definitions:
+            form.tool_format(prompt_options.tool_call_format)  # refuses tools that cannot be shown
+        return form.prompt(messages, prompt_options, tools=tools or (), definitions=definitions)
 
     def chat_question(
         self,
@@ -217,27 +255,6 @@ class ModelText:
         from onnxgen.facade.chat_form import ChatForm
         from onnxgen.preprocess.chat_template import ChatTemplate
 
-        return ChatForm(ChatTemplate.require(self.spec.tokenizer_dir), self.tokenizer)
-
-
-def texts_of(prompts: object, *, name: str = "prompts") -> list[str]:
-    """Texts as callers give them: one or several.
-
-    Args:
-        prompts: The texts.
-        name: What the caller calls them.
-
-    Raises:
-        OptionError: They are something else.
-    """
-    if isinstance(prompts, str):
-        return [prompts]
-    if isinstance(prompts, bytes) or not isinstance(prompts, Iterable):
-        raise OptionError(f"{name} must be a text or a list of texts, got {prompts!r:.60}")
-    texts = list(cast("Iterable[object]", prompts))
-    for index, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise OptionError(
-                f"{name} must hold texts, got {text!r:.60} at {index}; token ids are for Generator.append_tokens"
-            )
-    return cast("list[str]", texts)
+        return ChatForm(
+            ChatTemplate.require(self.spec.tokenizer_dir, override=self._template), self.tokenizer
+        )

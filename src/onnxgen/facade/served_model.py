@@ -29,6 +29,7 @@ class ServedModel:
         backend: An executor that is loaded already, for an engine in a thread; it stays the caller's to close.
         draft: The folder of a smaller model that guesses tokens.
         own_process: The engine gets a process of its own, which loads the model when it starts; else a thread.
+        template: Text of a chat template to use instead of the folder's own.
         progress: Shows loading in this process.
         clock: Seconds from any beginning.
 
@@ -51,13 +52,14 @@ class ServedModel:
         backend: Backend | None,
         draft: Path | None,
         own_process: bool,
+        template: str | None,
         progress: Progress,
         clock: Clock,
     ) -> None:
         engine = engine or default_engine_config(config)
         self._model: TextModel | None = None
         if own_process:
-            self.text = ModelText(folder, clock=clock)
+            self.text = ModelText(folder, template=template, clock=clock)
             proposers = proposer_recipes(self.text.spec, config, engine.speculation, draft=draft)
             for each in proposers:
                 each.check(self.text.spec, tokenizer=self.text.tokenizer)
@@ -67,7 +69,13 @@ class ServedModel:
         else:
             with shown_by(progress):
                 model = TextModel(
-                    folder, config=config, engine=engine, backend=backend, draft=draft, clock=clock
+                    folder,
+                    config=config,
+                    engine=engine,
+                    backend=backend,
+                    draft=draft,
+                    template=template,
+                    clock=clock,
                 )
             self._model, self.text = model, model.text
             self.client = _in_thread(model, engine)

@@ -36,6 +36,7 @@ class TextModel:
         engine: How requests share it.
         backend: An executor that is loaded already; it stays the caller's to close.
         draft: The folder of a smaller model that guesses tokens.
+        template: Text of a chat template to use instead of the folder's own.
         clock: Seconds from any beginning.
 
     Attributes:
@@ -58,12 +59,15 @@ class TextModel:
         engine: EngineConfig | None = None,
         backend: Backend | None = None,
         draft: Path | None = None,
+        template: str | None = None,
         clock: Clock = time.perf_counter,
     ) -> None:
         started = clock()
         self._engine_config = engine or default_engine_config(config)
         speculation = self._engine_config.speculation
-        self.text = ModelText(folder, clock=clock)  # before the weights: a broken tokenizer is told at once
+        self.text = ModelText(
+            folder, template=template, clock=clock
+        )  # before the weights: a broken tokenizer is told at once
         proposers = proposer_recipes(self.text.spec, config, speculation, draft=draft)
         for each in proposers:
             each.check(self.text.spec, tokenizer=self.text.tokenizer)

@@ -489,3 +489,41 @@ def test_a_model_without_a_template_says_so(tmp_path):
         assert not llm.has_chat_template
         with pytest.raises(ChatTemplateError, match="has no chat template"):
             llm.chat([{"role": "user", "content": "x"}])
+
+
+def test_a_failure_of_the_engine_is_waited_for_and_says_why(folder):
+    async def scenario():
+        with opened(folder, in_process=False) as llm:
+            waiting = asyncio.create_task(llm.failure())
+            dropped = asyncio.create_task(llm.failure())
+            await asyncio.sleep(0)
+            dropped.cancel()  # does not end the wait of others
+            os.kill(llm.engine_pid, signal.SIGKILL)
+            reason = await waiting
+            assert "SIGKILL" in reason
+            assert llm.health.state is HealthState.FAILED
+            await llm.restart()
+            assert llm.health.state is HealthState.HEALTHY
+            again = asyncio.create_task(llm.failure())
+            await asyncio.sleep(0)
+            assert not again.done()
+        with pytest.raises(StateError, match="closed"):
+            await again
+
+    run(scenario())
+
+
+def test_a_chat_template_of_ones_own_is_used(folder, tmp_path):
+    path = tmp_path / "mine.jinja"
+    path.write_text("{{ messages[0].content }}", encoding="utf-8")
+
+    async def scenario():
+        with opened(folder, chat_template=path) as llm:
+            return await llm.complete_chat([{"role": "user", "content": "a"}])
+
+    assert run(scenario()).text == ANSWERS["a"]
+    with (
+        pytest.raises(ConfigError, match=r"none\.jinja cannot be read"),
+        opened(folder, chat_template=tmp_path / "none.jinja"),
+    ):
+        pass

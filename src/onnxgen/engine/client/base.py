@@ -117,6 +117,11 @@ class Receiver(Protocol):
 class Link(Protocol):
     """The way to one engine, from its beginning to its end."""
 
+    @property
+    def pid(self) -> int | None:
+        """The engine's process; None while there is none, and for an engine in this process."""
+        ...
+
     def start(self, receiver: Receiver, *, progress: Progress) -> None:
         """Begin to make the engine; ``receiver`` hears when it is ready, or why it will not be.
 

@@ -31,6 +31,7 @@ from onnxgen.foundations.progress import SILENT, Progress
 from onnxgen.scheduler.config import SchedulerConfig
 
 _AT_EXIT_S = 5.0
+_NOT_STARTED = "this engine was not started; call start() first"
 _WAS_CLOSED = "this engine was closed; make a new client"
 
 
@@ -68,6 +69,23 @@ class EngineClient:
     def num_pending(self) -> int:
         """Requests that have not ended."""
         return 0 if self._life is None else self._life.num_pending
+
+    @property
+    def pid(self) -> int | None:
+        """The engine's process; None for an engine in this process, and while there is none."""
+        link = self._link
+        return None if link is None else link.pid
+
+    @property
+    def ended(self) -> Future[None]:
+        """Done once the engine that runs now has failed or was closed; not to be cancelled.
+
+        Raises:
+            StateError: It is not started.
+        """
+        if self._life is None:
+            raise StateError(_NOT_STARTED)
+        return self._life.ended
 
     def start(self, *, progress: Progress = SILENT) -> None:
         """Make the engine, and wait until it is ready. An interrupt while it loads ends it.
@@ -281,7 +299,7 @@ class EngineClient:
         if self._closed:
             raise StateError(_WAS_CLOSED)
         if life is None or link is None:
-            raise StateError("this engine was not started; call start() first")
+            raise StateError(_NOT_STARTED)
         return life, link
 
     def _check_process(self) -> None:

@@ -35,6 +35,10 @@ class ThreadLink:
         self._commands: SimpleQueue[Command] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
+    @property
+    def pid(self) -> None:
+        """There is no other process."""
+
     def start(self, receiver: Receiver, *, progress: Progress) -> None:
         """Begin to make the core in its thread."""
         run = partial(_run, self._recipe, self._commands, receiver, progress)

@@ -36,6 +36,10 @@ class EngineLife:
     Args:
         numbers: Of requests and answers; shared by all lives of a client, so that none is met again.
         progress: Shows what the engine does before it is ready.
+
+    Attributes:
+        started: Done once the engine is ready; has the error if it never will be.
+        ended: Done once the engine is no more and all who waited for it have heard so.
     """
 
     def __init__(self, numbers: Iterator[int], *, progress: Progress) -> None:
@@ -48,6 +52,7 @@ class EngineLife:
         self._pending: dict[int, _Pending] = {}
         self._answers: dict[int, Future[Any]] = {}
         self.started: Future[None] = Future()
+        self.ended: Future[None] = Future()
 
     @property
     def health(self) -> Health:
@@ -139,6 +144,7 @@ class EngineLife:
                 if not self.started.done():
                     self.started.set_exception(error)
             self._tell_end(error, pending, answers)
+        self.ended.set_result(None)
 
     def _tell_end(
         self, error: OnnxgenError, pending: dict[int, _Pending], answers: dict[int, Future[Any]]

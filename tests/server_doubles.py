@@ -19,6 +19,7 @@ from onnxgen.facade.async_llm import AsyncLLM
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.server.app import create_app
 from onnxgen.server.services import Services
+from onnxgen.server.sessions.store import SessionStore
 from onnxgen.server.settings import ServerSettings
 from tiny_model_folder import fake_backend, with_template, write_model_folder
 
@@ -80,7 +81,7 @@ def fake_services(
         settings=ServerSettings(**(settings or {})),
         models=OneModelTable(id, llm),  # type: ignore[arg-type]
         observer=DeafObserver(),  # type: ignore[arg-type]
-        sessions=None,  # type: ignore[arg-type]
+        sessions=SessionStore(),
     )
 
 

@@ -4,5 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-ROUTERS: tuple[APIRouter, ...] = ()
+from onnxgen.server.routes import sessions
+
+ROUTERS: tuple[APIRouter, ...] = (sessions.router,)
 """All of them, in the order in which the OpenAPI document lists them."""

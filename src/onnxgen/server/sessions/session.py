@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from onnxgen.server.errors import ApiError
 from onnxgen.server.sessions.joining import Message, joined
+from onnxgen.server.settings import ServerSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,15 @@ class SessionLimits:
     max_sessions: int = 256
     max_bytes: int = 64 << 20
     idle_s: float | None = 3600
+
+    @classmethod
+    def of(cls, settings: ServerSettings) -> Self:
+        """What the operator says."""
+        return cls(
+            max_sessions=settings.max_sessions,
+            max_bytes=int(settings.max_sessions_mb * (1 << 20)),
+            idle_s=settings.session_idle_s,
+        )
 
 
 class Session:

@@ -62,6 +62,7 @@ class EngineRequest:
         grammar: What the answer must look like, and where it ends: as soon as nothing but the end may follow, and no
             sooner than that may, whatever ``ignore_eos`` and ``min_length`` say. Not together with ``forced_tokens``.
             None: like anything.
+        name: What logs and traces call it; None: its number.
     """
 
     prompt: Sequence[int]
@@ -85,6 +86,7 @@ class EngineRequest:
     prompt_embeds: npt.NDArray[np.float32] | None = None
     speculation: Speculation | None = None
     grammar: Grammar | None = None
+    name: str | None = None
 
     def __post_init__(self) -> None:
         """Check every value that can be checked without a model.
@@ -103,7 +105,7 @@ class EngineRequest:
         for name in ("ignore_eos", "allow_cap"):
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(f"{name} must be True or False, got {getattr(self, name)!r}")
-        for name in ("tenant", "salt", "adapter"):
+        for name in ("tenant", "salt", "adapter", "name"):
             value: object = getattr(self, name)
             if not isinstance(value, str) and (name == "tenant" or value is not None):
                 raise OptionError(f"{name} must be a text, got {value!r:.60}")
@@ -176,9 +178,9 @@ def prompt_ids(request: EngineRequest, *, vocab_size: int) -> npt.NDArray[np.int
         TokenIdError: An id, of the prompt or of those that end answers, is no integer, or outside the vocabulary.
         OptionError: More alternatives are to be told of each position than there are tokens.
     """
-    prompt = _ids(request.prompt, vocab_size, what="prompt")
+    prompt = check_ids(request.prompt, vocab_size, what="prompt")
     if len(request.stop_token_ids):
-        _ids(request.stop_token_ids, vocab_size, what="stop_token_ids")
+        check_ids(request.stop_token_ids, vocab_size, what="stop_token_ids")
     for name in ("logprobs", "prompt_logprobs"):
         count: int | None = getattr(request, name)
         if count is not None and count > vocab_size:
@@ -205,7 +207,17 @@ def longest(request: EngineRequest, *, context_length: int) -> int:
     return context_length if new is None else min(length + new, context_length)
 
 
-def _ids(given: Sequence[int], vocab_size: int, *, what: str) -> npt.NDArray[np.integer[Any]]:
+def check_ids(given: Sequence[int], vocab_size: int, *, what: str) -> npt.NDArray[np.integer[Any]]:
+    """Token ids as an array, integers ``[tokens]``.
+
+    Args:
+        given: Token ids.
+        vocab_size: How many there are.
+        what: What they are called where they are wrong.
+
+    Raises:
+        TokenIdError: One of them is no integer, or outside the vocabulary.
+    """
     try:
         ids: npt.NDArray[Any] = np.asarray(given)
     except ValueError as cause:  # a list of lists

@@ -70,10 +70,12 @@ class Answer:
         self._token_ids: list[int] = []
         self._logprobs: list[TokenLogprob] = []
         self._prompt_logprobs: tuple[TokenLogprob | None, ...] | None = None
+        self._end_logprob: TokenLogprob | None = None
         self._stop: str | int | None = None
         self._num_sent = 0
         self._sent_reasoning = 0
         self._sent_calls = 0
+        self._has_unsent_prompt = False
 
     @property
     def text(self) -> str:
@@ -115,6 +117,7 @@ class Answer:
             self._prompt_logprobs = described_prompt(
                 event.prompt_logprobs, self._question.request.prompt, self._tokenizer
             )
+            self._has_unsent_prompt = True
         shown = self._push_token(event)
         if self._stops.stopped:
             return self._chunk(shown, "stop")
@@ -131,13 +134,12 @@ class Answer:
         if event.is_eos:
             if event.finish_reason == "stop":
                 self._stop = event.token_id
+            self._end_logprob = self._described(event)
             return ""
         self._last = now
         self._token_ids.append(event.token_id)
-        if event.logprobs is not None:
-            self._logprobs.append(
-                described(event.logprobs, self._tokenizer, text_offset=self._detokenizer.offset)
-            )
+        if (logprob := self._described(event)) is not None:
+            self._logprobs.append(logprob)
         text = self._detokenizer.push(event.token_id)
         if self._reader is not None:
             text = self._keep(self._reader.push(text, event.token_id))
@@ -145,6 +147,11 @@ class Answer:
         if shown:
             self._text.append(shown)
         return shown
+
+    def _described(self, event: EngineEvent) -> TokenLogprob | None:
+        if event.logprobs is None:
+            return None
+        return described(event.logprobs, self._tokenizer, text_offset=self._detokenizer.offset)
 
     def finish(self, reason: FinishReason, *, shown: str = "") -> Chunk:
         """End the answer: what is held back is shown, unless it completes a stop text."""
@@ -169,12 +176,17 @@ class Answer:
 
     @property
     def _has_unsent(self) -> bool:
-        return len(self._reasoning) > self._sent_reasoning or len(self._calls) > self._sent_calls
+        return (
+            len(self._reasoning) > self._sent_reasoning
+            or len(self._calls) > self._sent_calls
+            or self._has_unsent_prompt
+        )
 
     def _chunk(self, text: str, reason: AnswerEnd | None) -> Chunk:
         first, self._num_sent = self._num_sent, len(self._token_ids)
         reasoning, self._sent_reasoning = self._reasoning[self._sent_reasoning :], len(self._reasoning)
         calls, self._sent_calls = self._calls[self._sent_calls :], len(self._calls)
+        told, self._has_unsent_prompt = self._has_unsent_prompt, False
         return Chunk(
             text,
             tuple(self._token_ids[first:]),
@@ -184,6 +196,7 @@ class Answer:
             reasoning="".join(reasoning),
             logprobs=tuple(self._logprobs[first:]),
             tool_calls=tuple(calls),
+            prompt_logprobs=self._prompt_logprobs if told else None,
         )
 
     def _completion(self, reason: AnswerEnd) -> Completion:
@@ -200,6 +213,7 @@ class Answer:
             stop=self._stop,
             logprobs=None if question.options.logprobs is None else tuple(self._logprobs),
             prompt_logprobs=self._prompt_logprobs,
+            end_logprob=self._end_logprob,
             tool_calls=self.tool_calls,
         )
 

@@ -49,7 +49,7 @@ class Answers:
         self._stopped[index] = chunk
         return (
             replace(chunk, finish_reason=None, completion=None)
-            if chunk.text or chunk.token_ids or chunk.reasoning or chunk.tool_calls
+            if chunk.text or chunk.token_ids or chunk.reasoning or chunk.tool_calls or chunk.prompt_logprobs
             else None
         )
 
@@ -66,5 +66,12 @@ def _with_usage(stopped: Chunk, end: EngineEvent) -> Chunk:
         )
         completion = replace(completion, usage=usage)
     return replace(
-        stopped, text="", token_ids=(), reasoning="", logprobs=(), tool_calls=(), completion=completion
+        stopped,
+        text="",
+        token_ids=(),
+        reasoning="",
+        logprobs=(),
+        tool_calls=(),
+        prompt_logprobs=None,
+        completion=completion,
     )

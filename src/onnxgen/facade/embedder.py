@@ -14,8 +14,8 @@ from onnxgen.backends.base import Backend
 from onnxgen.engine.sampling.checks import check_integer
 from onnxgen.errors import ContextLengthError, OptionError, StateError
 from onnxgen.facade.model import Model
-from onnxgen.facade.model_text import texts_of
 from onnxgen.facade.pooling import Float32Array, Pooling, check_pooling, normalized, read_sentence_config
+from onnxgen.facade.prompts import Prompts, prompts_of
 from onnxgen.facade.text_frame import TextFrame
 from onnxgen.facade.vector_sources import VectorSource, open_source
 from onnxgen.foundations.runtime_config import RuntimeConfig
@@ -105,27 +105,27 @@ class Embedder:
         """The longest text in tokens; None where nothing limits it."""
         return self._max_length
 
-    def embed(
-        self, texts: str | Sequence[str], *, dimensions: int | None = None, truncate: bool = False
-    ) -> Float32Array:
+    def embed(self, texts: Prompts, *, dimensions: int | None = None, truncate: bool = False) -> Float32Array:
         """Vectors of texts, float32 ``[n, dim]``; see `embed_counted`."""
         return self.embed_counted(texts, dimensions=dimensions, truncate=truncate).vectors
 
     def embed_counted(
-        self, texts: str | Sequence[str], *, dimensions: int | None = None, truncate: bool = False
+        self, texts: Prompts, *, dimensions: int | None = None, truncate: bool = False
     ) -> Embeddings:
         """Vectors of texts, and how many tokens they took.
 
         Which texts are given together changes a vector within the tolerance of floats only.
 
         Args:
-            texts: One or more texts.
+            texts: One or more texts, or lists of token ids, which are taken as they are, with the special tokens that
+                they have.
             dimensions: Keep that many components (of models that were trained for it: Matryoshka representations,
                 arXiv:2205.13147), then normalize again.
             truncate: Cut texts that are too long behind their last token that fits, keeping the special tokens around.
 
         Raises:
             OptionError: There are no texts, one of them has no tokens, or ``dimensions`` is out of range.
+            TokenIdError: A token id is outside the vocabulary.
             ContextLengthError: A text is too long, and ``truncate`` is False.
             StateError: The embedder was closed.
             BackendError: The model failed.
@@ -136,10 +136,12 @@ class Embedder:
         _check_switch("truncate", truncate)
         if dimensions is not None:
             check_integer("dimensions", dimensions, low=1)
-        given = texts_of(texts, name="texts")
+        given, _ = prompts_of(texts, name="texts")
         if not given:
             raise OptionError("there are no texts to embed")
-        encoded = [self._fitted(i, ids, truncate=truncate) for i, ids in enumerate(self._frame.encode(given))]
+        encoded = [
+            self._fitted(i, ids, truncate=truncate) for i, ids in enumerate(self._encoded(given, source))
+        ]
         order = sorted(
             range(len(encoded)), key=lambda i: len(encoded[i][0])
         )  # texts of like lengths go together
@@ -170,6 +172,13 @@ class Embedder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _encoded(self, given: Sequence[str | list[int]], source: VectorSource) -> list[list[int]]:
+        as_ids = iter(self._frame.encode([each for each in given if isinstance(each, str)]))
+        return [
+            next(as_ids) if isinstance(each, str) else [source.tokenizer.check_id(i) for i in each]
+            for each in given
+        ]
 
     def _fitted(self, index: int, ids: list[int], *, truncate: bool) -> tuple[list[int], bool]:
         if not ids:

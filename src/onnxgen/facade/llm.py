@@ -14,8 +14,9 @@ from onnxgen.engine.stats import EngineStats
 from onnxgen.facade.answer import Clock
 from onnxgen.facade.generation_options import GenerationOptions, changed_options
 from onnxgen.facade.model import Model
-from onnxgen.facade.model_text import Messages, texts_of
-from onnxgen.facade.prompt_options import PromptOptions, changed_chat_options
+from onnxgen.facade.model_text import Messages
+from onnxgen.facade.prompt_options import PromptOptions, changed_chat_options, given_prompt_options
+from onnxgen.facade.prompts import Prompt, Prompts, prompts_of
 from onnxgen.facade.question import Question
 from onnxgen.facade.results import Chunk, Completion, Score
 from onnxgen.facade.scoring import perplexity_of, perplexity_questions, score_of, score_questions
@@ -26,6 +27,7 @@ from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.metadata.model_spec import ModelSpec
 
 if TYPE_CHECKING:
+    from onnxgen.preprocess.chat_template import ChatPrompt
     from onnxgen.preprocess.tokenizer import Tokenizer
 
 __all__ = ["LLM", "Chunk", "Completion", "GenerationOptions", "PromptOptions", "Score"]
@@ -98,24 +100,22 @@ class LLM:
         return self._text_model.text.has_chat_template
 
     @overload
-    def generate(
-        self, prompts: str | Sequence[str], *, stream: Literal[True], **options: Any
-    ) -> Iterator[Chunk]: ...
+    def generate(self, prompts: Prompts, *, stream: Literal[True], **options: Any) -> Iterator[Chunk]: ...
     @overload
     def generate(  # pyright: ignore[reportOverlappingOverload] - a str is a Sequence[str], and comes first
-        self, prompts: str, *, n: Literal[1] = 1, stream: Literal[False] = False, **options: Any
+        self, prompts: Prompt, *, n: Literal[1] = 1, stream: Literal[False] = False, **options: Any
     ) -> Completion: ...
     @overload
     def generate(
-        self, prompts: str | Sequence[str], *, stream: Literal[False] = False, **options: Any
+        self, prompts: Prompts, *, stream: Literal[False] = False, **options: Any
     ) -> list[Completion]: ...
     @overload
     def generate(
-        self, prompts: str | Sequence[str], *, stream: bool = False, **options: Any
+        self, prompts: Prompts, *, stream: bool = False, **options: Any
     ) -> Completion | list[Completion] | Iterator[Chunk]: ...
     def generate(
         self,
-        prompts: str | Sequence[str],
+        prompts: Prompts,
         *,
         options: GenerationOptions | None = None,
         stream: bool = False,
@@ -124,23 +124,26 @@ class LLM:
         """Continue text as it is, with the special tokens that the tokenizer adds.
 
         Args:
-            prompts: One text or several. Several are answered together: those that wait begin when others end.
+            prompts: One prompt or several: texts, or lists of token ids, which are taken as they are. Several are
+                answered together: those that wait begin when others end.
             options: How to answer.
             stream: Give pieces as they come (of several answers in turns) instead of completions.
             overrides: Single fields of `GenerationOptions`.
 
         Returns:
-            A completion for one answer to one text; otherwise a list, in which answer ``j`` to text ``i`` has the place
-            ``i * n + j``; or pieces.
+            A completion for one answer to one prompt; otherwise a list, in which answer ``j`` to prompt ``i`` has the
+            place ``i * n + j``; or pieces.
 
         Raises:
             OptionError: An option is unknown or out of range, or a prompt is empty.
+            TokenIdError: A token id is outside the vocabulary.
             ContextLengthError: A prompt does not fit the context.
         """
         settings = changed_options(options, overrides)
         text = self._text_model.text
-        questions = [text.text_question(prompt, settings) for prompt in texts_of(prompts)]
-        return self._answer(questions, stream=stream, single=isinstance(prompts, str))
+        several, is_one = prompts_of(prompts)
+        questions = [text.text_question(prompt, settings) for prompt in several]
+        return self._answer(questions, stream=stream, single=is_one)
 
     @overload
     def chat(self, messages: Messages, *, stream: Literal[True], **options: Any) -> Iterator[Chunk]: ...
@@ -189,6 +192,22 @@ class LLM:
         settings, prompt_settings = changed_chat_options(options, prompt_options, overrides)
         question = self._text_model.text.chat_question(messages, settings, prompt_settings, tools=tools)
         return self._answer([question], stream=stream, single=True)
+
+    def chat_prompt(
+        self,
+        messages: Messages,
+        *,
+        tools: Messages | None = None,
+        prompt_options: PromptOptions | None = None,
+    ) -> ChatPrompt:
+        """What `chat` shows the model of a conversation: text and token ids.
+
+        Raises:
+            ChatTemplateError: The model has no chat template, or it refuses the messages.
+            OptionError: A definition of a tool is wrong.
+            CapabilityError: Tools are given, and the chat template has no place for them.
+        """
+        return self._text_model.text.chat_prompt(messages, given_prompt_options(prompt_options), tools=tools)
 
     @overload
     def infill(
@@ -241,22 +260,22 @@ class LLM:
         return self._answer([question], stream=stream, single=True)
 
     @overload
-    def score(self, texts: str, *, context: str | None = None, top_logprobs: int = 0) -> Score: ...  # pyright: ignore[reportOverlappingOverload] - a str is a Sequence[str], and comes first
+    def score(self, texts: Prompt, *, context: Prompt | None = None, top_logprobs: int = 0) -> Score: ...  # pyright: ignore[reportOverlappingOverload] - a str is a Sequence[str], and comes first
     @overload
     def score(
-        self, texts: Sequence[str], *, context: str | Sequence[str] | None = None, top_logprobs: int = 0
+        self, texts: Sequence[Prompt], *, context: Prompts | None = None, top_logprobs: int = 0
     ) -> list[Score]: ...
     def score(
         self,
-        texts: str | Sequence[str],
+        texts: Prompts,
         *,
-        context: str | Sequence[str] | None = None,
+        context: Prompts | None = None,
         top_logprobs: int = 0,
     ) -> Score | list[Score]:
         """Say how probable texts are.
 
         Args:
-            texts: One text or several, which are judged together.
+            texts: One text or several, which are judged together; or token ids, which are taken as they are.
             context: What stands before each text, or before all of them, and is not judged itself. None: nothing, and
                 the first token of a text is not judged unless the tokenizer puts one before it.
             top_logprobs: So many of the most probable tokens at each place, too.
@@ -266,17 +285,21 @@ class LLM:
 
         Raises:
             OptionError: A text has no token to judge, or there are not as many contexts as texts.
+            TokenIdError: A token id is outside the vocabulary.
             ContextLengthError: A text and its context do not fit the model's context; `perplexity` takes longer ones.
         """
-        questions = score_questions(self._text_model.text, texts, context=context, top_logprobs=top_logprobs)
+        several, is_one = prompts_of(texts, name="texts")
+        questions = score_questions(
+            self._text_model.text, several, context=context, top_logprobs=top_logprobs
+        )
         scores = self._scores(questions)
-        return scores[0] if isinstance(texts, str) else scores
+        return scores[0] if is_one else scores
 
-    def perplexity(self, text: str, *, window: int | None = None, stride: int | None = None) -> float:
+    def perplexity(self, text: Prompt, *, window: int | None = None, stride: int | None = None) -> float:
         """Perplexity of a text of any length; each token is judged once.
 
         Args:
-            text: The text.
+            text: The text, or its token ids.
             window: Tokens that are looked at together; None is the whole context.
             stride: Tokens that are judged in each window but the first, the others are their context; None is half of
                 the window.
@@ -285,7 +308,7 @@ class LLM:
             OptionError: The window or the stride is out of range, or there is nothing to judge.
         """
         model = self._text_model.text
-        questions = perplexity_questions(model, model.encode_text(text), window=window, stride=stride)
+        questions = perplexity_questions(model, model.encode_prompt(text), window=window, stride=stride)
         return perplexity_of(self._scores(questions))
 
     def session(

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from onnxgen.engine.constraints.grammar import Grammar
 from onnxgen.engine.request import EngineRequest, check_ids, longest

@@ -105,6 +105,8 @@ class Completion:
         logprobs: Of each of ``token_ids``, if they were asked for.
         prompt_logprobs: Of each token of the prompt, if they were asked for; None for the first. Of several answers to
             one prompt, the first has them.
+        end_logprob: Of the token that ended the answer, which is not one of ``token_ids``, if they were asked for; None
+            where no token did.
         score: With beams: the answer's log probability divided by its length to the power of ``length_penalty``.
         tool_calls: The tools that the model calls, with arguments as JSON text. A call that was cut is none: it stays in
             ``text``.
@@ -119,6 +121,7 @@ class Completion:
     stop: str | int | None = None
     logprobs: tuple[TokenLogprob, ...] | None = None
     prompt_logprobs: tuple[TokenLogprob | None, ...] | None = None
+    end_logprob: TokenLogprob | None = None
     score: float | None = None
     tool_calls: tuple[ToolCall, ...] = ()
 
@@ -141,6 +144,7 @@ class Chunk:
         reasoning: New reasoning.
         logprobs: Of ``token_ids``, if they were asked for.
         tool_calls: New calls of tools, each whole.
+        prompt_logprobs: Those of `Completion.prompt_logprobs`, in the first piece of the answer that has them.
     """
 
     text: str
@@ -151,6 +155,7 @@ class Chunk:
     reasoning: str = ""
     logprobs: tuple[TokenLogprob, ...] = ()
     tool_calls: tuple[ToolCall, ...] = ()
+    prompt_logprobs: tuple[TokenLogprob | None, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

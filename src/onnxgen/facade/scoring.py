@@ -11,44 +11,47 @@ from onnxgen.engine.sampling.checks import check_integer
 from onnxgen.engine.sampling.logprobs import MAX_TOP_LOGPROBS
 from onnxgen.errors import OptionError
 from onnxgen.facade.generation_options import GenerationOptions
-from onnxgen.facade.model_text import ModelText, texts_of
+from onnxgen.facade.model_text import ModelText
+from onnxgen.facade.prompts import Prompt, prompts_of
 from onnxgen.facade.question import Question
 from onnxgen.facade.results import Completion, Score
 
 
 def score_questions(
-    text: ModelText, texts: object, *, context: object = None, top_logprobs: int = 0
+    text: ModelText, texts: Sequence[Prompt], *, context: object = None, top_logprobs: int = 0
 ) -> list[Question]:
     """Texts to judge.
 
     Args:
         text: The model's.
-        texts: One text or several.
-        context: What stands before each text, or before all of them, and is not judged; None: nothing. Its tokens are
-            those it has alone, as are the text's.
+        texts: Texts or token ids.
+        context: What stands before each text, or before all of them, and is not judged, as text or token ids; None:
+            nothing. Its tokens are those it has alone, as are the text's.
         top_logprobs: So many of the most probable tokens at each place, too.
 
     Raises:
         OptionError: A text has nothing to judge, there are not as many contexts as texts, or either is something else.
+        TokenIdError: A token id is outside the vocabulary.
         ContextLengthError: A text and its context do not fit the model's context.
     """
     check_integer("top_logprobs", top_logprobs, low=0, high=MAX_TOP_LOGPROBS)
-    several = texts_of(texts, name="texts")
-    if context is None or isinstance(context, str):
-        contexts = [context or ""] * len(several)
-    else:
-        contexts = texts_of(context, name="context")
-    if len(contexts) != len(several):
-        raise OptionError(f"{len(contexts)} contexts were given for {len(several)} texts")
+    contexts, is_one = prompts_of("" if context is None else context, name="context")
+    if is_one:
+        contexts *= len(texts)
+    if len(contexts) != len(texts):
+        raise OptionError(f"{len(contexts)} contexts were given for {len(texts)} texts")
     return [
         _score_question(text, judged, before, top_logprobs)
-        for judged, before in zip(several, contexts, strict=True)
+        for judged, before in zip(texts, contexts, strict=True)
     ]
 
 
-def _score_question(text: ModelText, judged: str, context: str, top_logprobs: int) -> Question:
-    before = text.encode_text(context) if context else []
-    after = text.tokenizer.encode(judged) if before else text.encode_text(judged)
+def _score_question(text: ModelText, judged: Prompt, context: Prompt, top_logprobs: int) -> Question:
+    before = text.encode_prompt(context) if context else []
+    if before and isinstance(judged, str):
+        after = text.tokenizer.encode(judged)
+    else:
+        after = text.encode_prompt(judged)
     if len(before) + len(after) < 2 or not after:
         raise OptionError(f"{judged!r:.60} has no token that could be judged by those before it")
     return _question([*before, *after], start=max(len(before), 1), top_logprobs=top_logprobs)

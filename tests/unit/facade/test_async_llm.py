@@ -178,7 +178,7 @@ def test_cached_tokens_are_told_also_with_a_stop_text(llm):
 def test_mistakes_are_told_before_anything_is_submitted(llm):
     with pytest.raises(OptionError, match="temperatur"):
         llm.generate("x", temperatur=1)
-    with pytest.raises(OptionError, match="prompts must hold texts"):
+    with pytest.raises(OptionError, match=r"prompts\[1\] must be a text or token ids"):
         llm.generate(["x", 7])
     with pytest.raises(OptionError, match="n must be"):
         llm.generate("x", n=0)

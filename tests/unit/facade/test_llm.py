@@ -294,11 +294,13 @@ def test_greedy_answers_are_those_of_the_logits(folder):
 @pytest.mark.parametrize(
     ("prompts", "message"),
     [
-        (5, "prompts must be a text or a list of texts, got 5"),
+        (5, "prompts must be a text, token ids, or a list of either, got 5"),
         (None, "prompts must be"),
         (b"x", "prompts must be"),
-        (["a", 5], "prompts must hold texts, got 5 at 1"),
-        ([[1, 2]], r"prompts must hold texts, got \[1, 2\] at 0; token ids are for"),
+        (["a", 5], r"prompts\[1\] must be a text or token ids, got 5"),
+        ([5, "a"], "prompts must hold token ids, which are integers, got 'a' at 1"),
+        ([[1, True]], r"prompts\[0\] must hold token ids, which are integers, got True at 1"),
+        (["a", []], r"prompts\[1\] has no tokens"),
     ],
 )
 def test_what_is_no_prompt_is_refused(folder, prompts, message):

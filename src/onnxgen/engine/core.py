@@ -28,7 +28,7 @@ from onnxgen.engine.choosing import Chooser
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.drafting.speculator import Speculator, check_hidden_states, check_method
 from onnxgen.engine.events import EngineEvent, FinishReason
-from onnxgen.engine.execution import Executor
+from onnxgen.engine.execution import Executed, Executor
 from onnxgen.engine.grammar_source import GrammarSource
 from onnxgen.engine.intake import Intake
 from onnxgen.engine.masks import MaskWorker
@@ -50,6 +50,7 @@ from onnxgen.engine.tracing import (
     trace_restart,
     trace_usage,
 )
+from onnxgen.engine.view import EngineView, sequence_views
 from onnxgen.errors import ConfigError, StateError
 from onnxgen.kvcache.manager import CacheManager
 from onnxgen.scheduler.config import SchedulerConfig
@@ -206,7 +207,7 @@ class EngineCore:
     @property
     def last_step(self) -> StepStats | None:
         """The last step that was executed."""
-        return self._tally.last_step
+        return self._tally.last_steps[-1] if self._tally.last_steps else None
 
     def prepare(self, request: EngineRequest) -> None:
         """Do what may take long before `submit`, in any thread, so that no step waits for it: compile the grammar.
@@ -286,6 +287,7 @@ class EngineCore:
             self._speculator.conclude(plan, executed, accepted)
             self._executor.conclude(executed, plan.reservation, accepted)
             chosen_at = time.perf_counter()
+            self._log_faults(executed)
             num_forced = self._settler.settle(choices, faults=executed.faults)
         except BaseException:
             self._executor.abandon(executed, plan.reservation)
@@ -301,6 +303,7 @@ class EngineCore:
             plan_s=planned - started,
             sample_s=chosen_at - executed_at,
             total_s=total_s,
+            began_s=started,
         )
         return self._register.take_untold()
 
@@ -360,6 +363,22 @@ class EngineCore:
             running=self._scheduler.num_running,
             cache=self._blocks.usage(),
             speculation=self._speculator.stats(),
+        )
+
+    def view(self, *, steps: int, prefixes: int) -> EngineView:
+        """The engine from inside.
+
+        Args:
+            steps: How many of the last steps at most.
+            prefixes: How many known beginnings at most.
+        """
+        last = self._tally.last_steps
+        return EngineView(
+            steps=tuple(itertools.islice(last, max(0, len(last) - steps), None)),
+            sequences=sequence_views(self._register.sequences(), self._blocks),
+            prefixes=self._blocks.latest_prefixes(prefixes),
+            block_size=self._blocks.shape.block_size,
+            max_seq_tokens=self.max_seq_tokens,
         )
 
     def adopt(self) -> None:
@@ -423,8 +442,13 @@ class EngineCore:
             sample = self._register.sample(job.id)
             sample.advance(SampleState.PREFILL)
             sample.cached_tokens = cached_tokens
+            sample.queued_s = time.perf_counter() - self._register.tracked(sample).accepted_s
         if self._trace is not None:
             trace_plan(self._trace, plan, self._blocks)
+
+    def _log_faults(self, executed: Executed) -> None:
+        for job, error in executed.faults:
+            _log.warning("%s failed: %s", self._register.sample(job.id), error)
 
     def _want_logits_again(self) -> None:
         """Choosing was interrupted: what logits were wanted of, and not looked at, is computed again."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from onnxgen.engine.sampling.logprobs import TokenLogprobs
@@ -21,6 +21,7 @@ class TokenUsage:
         cached_tokens: Tokens of the prompt that were in the cache when the request was first admitted.
         draft_tokens: Tokens that were guessed ahead and computed.
         accepted_draft_tokens: Of these, those that the model agreed with.
+        queued_s: Seconds from the request's acceptance to its first step; None: it had none.
     """
 
     prompt_tokens: int
@@ -28,6 +29,7 @@ class TokenUsage:
     cached_tokens: int
     draft_tokens: int = 0
     accepted_draft_tokens: int = 0
+    queued_s: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -114,6 +115,7 @@ class Intake:
             request,
             prompt,
             deadline=None if request.deadline_s is None else self._clock() + request.deadline_s,
+            accepted_s=time.perf_counter(),
             adapter_digest=adapter_digest,
             adapter_lane=request.adapter if self._one_adapter_a_step else None,
             grammar=grammar,
@@ -137,5 +139,5 @@ class Intake:
         self._scheduler.add(job)
         self._register.add(tracked, tracked.first_sample(tokens), job)
         if self._trace is not None:
-            trace_submit(self._trace, tracked.id, job, prompt, samples=request.n)
+            trace_submit(self._trace, tracked.id, job, prompt, samples=request.n, name=request.name)
         return tracked.id

@@ -94,6 +94,10 @@ class Register:
         """Those of all samples."""
         return [job for _, job in self._samples.values()]
 
+    def sequences(self) -> list[tuple[Sample, Job]]:
+        """All samples, each with its job."""
+        return list(self._samples.values())
+
     def expired(self, now: float) -> Iterator[Tracked]:
         """Requests whose deadline has come."""
         for tracked in list(self._requests.values()):

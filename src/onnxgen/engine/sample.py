@@ -65,6 +65,7 @@ class Sample:
     Attributes:
         state: Where it is in its life; changes through `advance` only.
         cached_tokens: Tokens of the prompt that the cache held when it was first admitted.
+        queued_s: Seconds until it was first admitted; None: it was not.
         row_state: What choosing its tokens has to remember.
         draft_tokens: Tokens that were guessed ahead and computed.
         accepted_draft_tokens: Of these, those that the model agreed with.
@@ -81,6 +82,7 @@ class Sample:
         "mask",
         "options",
         "processors",
+        "queued_s",
         "request",
         "request_id",
         "row_state",
@@ -114,8 +116,14 @@ class Sample:
         self.mask: Mask | None = None
         self.state = SampleState.WAITING
         self.cached_tokens = 0
+        self.queued_s: float | None = None
         self.draft_tokens = self.accepted_draft_tokens = 0
         self.row_state = RowState()
+
+    @property
+    def name(self) -> str:
+        """What logs call its request."""
+        return str(self.request_id) if self.request.name is None else self.request.name
 
     @property
     def num_tokens(self) -> int:
@@ -146,6 +154,7 @@ class Sample:
             self.cached_tokens,
             self.draft_tokens,
             self.accepted_draft_tokens,
+            self.queued_s,
         )
 
     def advance(self, state: SampleState) -> None:
@@ -156,6 +165,4 @@ class Sample:
         self.state = state
 
     def __repr__(self) -> str:
-        return (
-            f"sample {self.index} of request {self.request_id} ({self.state.name}, {len(self.tokens)} tokens)"
-        )
+        return f"sample {self.index} of request {self.name} ({self.state.name}, {len(self.tokens)} tokens)"

@@ -25,6 +25,7 @@ class StepStats:
         execute_s: Seconds in the backend.
         sample_s: Seconds to choose tokens.
         total_s: Seconds from its beginning to its end.
+        began_s: Reading of `time.perf_counter` when it began, which the processes of one machine have in common.
     """
 
     number: int
@@ -38,6 +39,7 @@ class StepStats:
     execute_s: float
     sample_s: float
     total_s: float
+    began_s: float
 
     @property
     def engine_s(self) -> float:

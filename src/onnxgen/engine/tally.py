@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 
 from onnxgen.engine.execution import Executed
@@ -10,16 +11,18 @@ from onnxgen.engine.stats import EngineStats, StepStats
 from onnxgen.kvcache.usage import CacheUsage
 from onnxgen.scheduler.plan import StepPlan
 
+_MOST_STEPS = 4096
+
 
 class Tally:
-    """Counts of all steps, and the last one.
+    """Counts of all steps, and the last ones.
 
     Attributes:
-        last_step: None before the first.
+        last_steps: So many as are kept.
     """
 
     def __init__(self) -> None:
-        self.last_step: StepStats | None = None
+        self.last_steps = deque[StepStats](maxlen=_MOST_STEPS)
         self._steps = self._prefill_tokens = self._generated_tokens = self._preemptions = self._failed = 0
 
     def add(
@@ -32,10 +35,11 @@ class Tally:
         plan_s: float,
         sample_s: float,
         total_s: float,
+        began_s: float,
     ) -> None:
         """Add a step; see `StepStats`."""
         prefill = plan.num_prefill_tokens
-        self.last_step = StepStats(
+        step = StepStats(
             number=self._steps,
             num_seqs=len(plan.slices),
             prefill_tokens=prefill,
@@ -47,7 +51,9 @@ class Tally:
             execute_s=executed.execute_s,
             sample_s=sample_s,
             total_s=total_s,
+            began_s=began_s,
         )
+        self.last_steps.append(step)
         self._steps += 1
         self._prefill_tokens += prefill
         self._generated_tokens += generated

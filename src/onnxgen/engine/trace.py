@@ -131,12 +131,14 @@ class EngineTrace:
         samples: int = 1,
         extra: Hashable = None,
         min_chunk_end: int = 0,
+        name: str | None = None,
     ) -> None:
         """A request came in; ``seq`` is its sample 0.
 
         Cached content depends on ``extra``. A chunk that begins before ``min_chunk_end`` ends there or behind it,
-        whatever the budgets say.
+        whatever the budgets say. ``name`` is what its caller calls it.
         """
+        named = {} if name is None else {"name": name}
         self._write(
             "submit",
             request=request,
@@ -145,6 +147,7 @@ class EngineTrace:
             samples=samples,
             extra=_text(extra),
             min_chunk_end=min_chunk_end,
+            **named,
         )
 
     def admit(self, seq: int, cached: int, blocks: Sequence[int], window_blocks: Sequence[int] = ()) -> None:

@@ -75,9 +75,19 @@ def trace_commit(trace: EngineTrace, seq: int, blocks: CacheManager) -> None:
     trace.commit(seq, blocks.length(seq), blocks.blocks(seq), blocks.window_blocks(seq))
 
 
-def trace_submit(trace: EngineTrace, request: int, job: Job, prompt: Iterable[int], *, samples: int) -> None:
+def trace_submit(
+    trace: EngineTrace, request: int, job: Job, prompt: Iterable[int], *, samples: int, name: str | None
+) -> None:
     """Write down that a request came in."""
-    trace.submit(request, job.id, prompt, samples=samples, extra=job.extra, min_chunk_end=job.min_chunk_end)
+    trace.submit(
+        request,
+        job.id,
+        prompt,
+        samples=samples,
+        extra=job.extra,
+        min_chunk_end=job.min_chunk_end,
+        name=name,
+    )
 
 
 def trace_fork(trace: EngineTrace, parent: int, child: int, index: int, blocks: CacheManager | None) -> None:

@@ -27,6 +27,7 @@ class Tracked:
         request: What was asked for.
         prompt: Its token ids, int64 ``[tokens]``; kept where they are to be scored.
         deadline: Reading of the engine's clock at which it ends; None: never.
+        accepted_s: Reading of `time.perf_counter` when it was accepted.
         adapter_digest: Of the adapter that it is computed with.
         adapter_lane: What keeps it apart from other requests in steps because of its adapter.
         grammar: What its answers must look like; None: like anything.
@@ -42,6 +43,7 @@ class Tracked:
 
     __slots__ = (
         "_options",
+        "accepted_s",
         "deadline",
         "embedded",
         "extra",
@@ -61,6 +63,7 @@ class Tracked:
         prompt: npt.NDArray[np.int64],
         *,
         deadline: float | None,
+        accepted_s: float,
         adapter_digest: str | None = None,
         adapter_lane: Hashable = None,
         grammar: CompiledGrammar | None = None,
@@ -69,6 +72,7 @@ class Tracked:
         self.request = request
         self.grammar = grammar
         self.deadline = deadline
+        self.accepted_s = accepted_s
         self.lane = adapter_lane
         self.embedded = _embedded(request)
         own = (request.salt, adapter_digest, None if self.embedded is None else self.embedded.digest())
@@ -95,6 +99,7 @@ class Tracked:
             tokens.embedded = self.embedded
             forks.append(self._sample(index, tokens, parent.num_tokens))
             forks[-1].cached_tokens = parent.cached_tokens
+            forks[-1].queued_s = parent.queued_s
         self.unforked = []
         return forks
 

@@ -13,6 +13,7 @@ from onnxgen.kvcache.base import FULL, WINDOW, Extra, PoolShape, Tokens
 from onnxgen.kvcache.capacity import capacity_tokens, missing_blocks
 from onnxgen.kvcache.integrity import check_blocks
 from onnxgen.kvcache.prefix_cache import PrefixCache
+from onnxgen.kvcache.prefix_view import PrefixView, latest_prefixes
 from onnxgen.kvcache.reservation import Reservation
 from onnxgen.kvcache.sequence import CachedSequence, Checkpoint
 from onnxgen.kvcache.sharing import cut, own_tail, pin
@@ -250,6 +251,10 @@ class CacheManager:
     def forget_prefixes(self) -> None:
         """Empty the prefix cache. What open sequences hold stays."""
         self._prefixes.clear()
+
+    def latest_prefixes(self, most: int) -> tuple[PrefixView, ...]:
+        """Of the prefix cache the beginnings of whole blocks that were used last, latest first."""
+        return latest_prefixes(self._supply.index, block_size=self._shape.block_size, most=most)
 
     def usage(self) -> CacheUsage:
         """The numbers of this moment."""

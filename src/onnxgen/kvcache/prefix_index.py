@@ -13,7 +13,7 @@ nobody holds, nor any entry after them. They leave from the tails, least recentl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 from onnxgen.kvcache.base import FULL, NO_BLOCK, Extra, Tokens
@@ -47,6 +47,10 @@ class PrefixIndex:
     def __len__(self) -> int:
         """Entries, those whose content is in a tier included."""
         return len(self._tree)
+
+    def __iter__(self) -> Iterator[Entry]:
+        """All entries, each after the one before it."""
+        return iter(self._tree)
 
     @property
     def collisions(self) -> int:

@@ -22,6 +22,7 @@ from onnxgen.engine.client.messages import Command, Report
 from onnxgen.engine.events import EngineEvent, FinishReason
 from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.stats import EngineStats
+from onnxgen.engine.view import EngineView
 from onnxgen.errors import OnnxgenError
 from onnxgen.foundations.progress import Progress
 from onnxgen.scheduler.config import SchedulerConfig
@@ -58,6 +59,10 @@ class Core(Protocol):
 
     def stats(self) -> EngineStats:
         """Counts since the core was made."""
+        ...
+
+    def view(self, *, steps: int, prefixes: int) -> EngineView:
+        """The core from inside."""
         ...
 
     def reconfigure(self, config: SchedulerConfig) -> object:

@@ -17,6 +17,7 @@ from onnxgen.engine.client.life import EngineLife
 from onnxgen.engine.client.messages import (
     Ask,
     AskStats,
+    AskView,
     Cancel,
     LoadAdapter,
     Reconfigure,
@@ -26,6 +27,7 @@ from onnxgen.engine.client.messages import (
 from onnxgen.engine.events import FinishReason
 from onnxgen.engine.request import EngineRequest
 from onnxgen.engine.stats import EngineStats
+from onnxgen.engine.view import EngineView
 from onnxgen.errors import OnnxgenError, StateError
 from onnxgen.foundations.progress import SILENT, Progress
 from onnxgen.scheduler.config import SchedulerConfig
@@ -185,6 +187,21 @@ class EngineClient:
             StateError: It is not started, or closed.
         """
         return self._ask(AskStats, timeout_s=timeout_s)
+
+    def view(self, *, steps: int = 0, prefixes: int = 0, timeout_s: float | None = None) -> EngineView:
+        """The engine from inside; waits for the step that is under way.
+
+        Args:
+            steps: How many of the last steps at most.
+            prefixes: How many known beginnings of sequences at most.
+            timeout_s: How long to wait.
+
+        Raises:
+            TimeoutError: The engine did not answer within ``timeout_s``.
+            EngineDeadError: It has failed.
+            StateError: It is not started, or closed.
+        """
+        return self._ask(lambda answer_to: AskView(answer_to, steps, prefixes), timeout_s=timeout_s)
 
     def reconfigure(self, config: SchedulerConfig) -> Any:
         """Change budgets and policy; what is over the new budgets gives way in the next steps.

@@ -10,7 +10,8 @@ from threading import RLock
 from typing import Any
 
 from onnxgen.engine.client.base import Health, HealthState, Listener
-from onnxgen.engine.client.messages import Answer, Ended, Progressed, Ready, Report, Stepped
+from onnxgen.engine.client.log_relay import write_log
+from onnxgen.engine.client.messages import Answer, Ended, Logged, Progressed, Ready, Report, Stepped
 from onnxgen.engine.client.progress_relay import ProgressReplay
 from onnxgen.engine.events import EngineEvent
 from onnxgen.errors import EngineDeadError, OnnxgenError, StateError
@@ -119,6 +120,8 @@ class EngineLife:
                 self._resolve(answer_to, value, error)
             case Progressed():
                 self._progress.show(report)
+            case Logged():
+                write_log(report)
             case Ready():
                 self._become_healthy()
             case Ended(error):

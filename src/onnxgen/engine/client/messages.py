@@ -108,6 +108,15 @@ class AskStats:
 
 
 @dataclass(frozen=True, slots=True)
+class AskView:
+    """Say how it looks inside: so many of the last steps and of the known prefixes at most."""
+
+    answer_to: int
+    steps: int
+    prefixes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Reconfigure:
     """Change budgets and policy."""
 
@@ -136,7 +145,7 @@ class Stop:
     """Close the core and end."""
 
 
-Ask = AskStats | Reconfigure | LoadAdapter | UnloadAdapter
+Ask = AskStats | AskView | Reconfigure | LoadAdapter | UnloadAdapter
 """What is answered by an `Answer` of its number."""
 
 Command = Submit | SealedSubmit | Prepared | Cancel | Ask | Stop
@@ -233,4 +242,21 @@ class Progressed:
     unit: str = "bytes"
 
 
-Report = Ready | Answer | Stepped | Ended | Progressed
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """Something was logged in the engine's process.
+
+    Attributes:
+        logger: Name of the logger.
+        level: As `logging` has it.
+        text: The whole text.
+        created_s: When, in seconds since 1970.
+    """
+
+    logger: str
+    level: int
+    text: str
+    created_s: float
+
+
+Report = Ready | Answer | Stepped | Ended | Progressed | Logged

@@ -13,6 +13,7 @@ from onnxgen.engine.client.messages import (
     Answer,
     Ask,
     AskStats,
+    AskView,
     Cancel,
     Command,
     Ended,
@@ -102,6 +103,8 @@ class _Server:
                 self._cancel(command)
             case AskStats(answer_to):
                 self._answer(answer_to, self._core.stats)
+            case AskView(answer_to, steps, prefixes):
+                self._answer(answer_to, lambda: self._core.view(steps=steps, prefixes=prefixes))
             case Reconfigure(answer_to, config):
                 self._answer(answer_to, lambda: self._core.reconfigure(config))
             case LoadAdapter(answer_to, adapter):

@@ -28,6 +28,7 @@ from typing import IO
 from onnxgen.engine.client.base import Receiver, Recipe
 from onnxgen.engine.client.client import EngineClient
 from onnxgen.engine.client.frames import FrameReader, FrameWriter, encode
+from onnxgen.engine.client.log_relay import wanted_level
 from onnxgen.engine.client.messages import Command, SealedSubmit, Stop, Submit
 from onnxgen.errors import ConfigError, EngineDeadError, OptionError
 from onnxgen.foundations.progress import Progress
@@ -140,7 +141,10 @@ class ProcessLink:
 def _spawn() -> subprocess.Popen[bytes]:
     if not sys.executable:
         raise ConfigError("this interpreter does not know its own executable; run the engine in this process")
-    program = f"import sys; sys.path[:] = {sys.path!r}; from onnxgen.engine.client.worker import main; main()"
+    program = (
+        f"import sys; sys.path[:] = {sys.path!r}; from onnxgen.engine.client.worker import main; "
+        f"main(log_level={wanted_level()})"
+    )
     with _interrupts_held_back():
         try:
             return subprocess.Popen(

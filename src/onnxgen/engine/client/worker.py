@@ -13,6 +13,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from onnxgen.engine.client.frames import FrameReader, FrameWriter, encode
+from onnxgen.engine.client.log_relay import relay_logs
 from onnxgen.engine.client.messages import Command, Ended, Report, Stop
 from onnxgen.engine.client.portable import portable
 from onnxgen.engine.client.progress_relay import ProgressRelay
@@ -23,8 +24,12 @@ _PARENT_CHECK_S = 1.0
 _FAREWELL_S = 2.0
 
 
-def main() -> None:
-    """Serve the parent process until it says stop, or is no more."""
+def main(*, log_level: int) -> None:
+    """Serve the parent process until it says stop, or is no more.
+
+    Args:
+        log_level: From which level on the parent wants to hear what is logged.
+    """
     _ignore_interrupts()
     requests, reports = _take_pipes()
     parent = os.getppid()
@@ -34,6 +39,7 @@ def main() -> None:
         with contextlib.suppress(OSError):  # the parent is no more; the reader sees it too
             writer.write(encode(_with_traceback(what)))
 
+    relay_logs(report, level=log_level)
     try:
         recipe = reader.read()
     except EOFError:

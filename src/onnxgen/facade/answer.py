@@ -62,6 +62,7 @@ class Answer:
         self._clock = clock
         self._started = started
         self._used = Usage(len(question.request.prompt), 0, 0)
+        self._queue_s: float | None = None
         self._first: float | None = None
         self._last: float | None = None
         self._text: list[str] = []
@@ -107,6 +108,7 @@ class Answer:
             raise event.error
         if event.usage is not None:
             used = event.usage
+            self._queue_s = used.queued_s
             self._used = replace(
                 self._used,
                 cached_tokens=used.cached_tokens,
@@ -224,7 +226,7 @@ class Answer:
             prefill = _rate(self._used.prompt_tokens - self._used.cached_tokens, ttft)
             if self._last is not None:
                 decode = _rate(count - 1, self._last - self._first)
-        return Timings(self._load_s, ttft, prefill, decode)
+        return Timings(self._load_s, ttft, prefill, decode, self._queue_s)
 
 
 def _rate(count: int, seconds: float) -> float | None:

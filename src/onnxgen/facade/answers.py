@@ -64,7 +64,8 @@ def _with_usage(stopped: Chunk, end: EngineEvent) -> Chunk:
             draft_tokens=end.usage.draft_tokens,
             accepted_draft_tokens=end.usage.accepted_draft_tokens,
         )
-        completion = replace(completion, usage=usage)
+        timings = replace(completion.timings, queue_s=end.usage.queued_s)
+        completion = replace(completion, usage=usage, timings=timings)
     return replace(
         stopped,
         text="",

@@ -16,6 +16,7 @@ from onnxgen.backends.base import Backend
 from onnxgen.engine.client import Health
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.stats import EngineStats
+from onnxgen.engine.view import EngineView
 from onnxgen.errors import ConfigError, StateError
 from onnxgen.facade.adapters import load_adapter
 from onnxgen.facade.answer import Clock
@@ -30,6 +31,7 @@ from onnxgen.facade.question import Question
 from onnxgen.facade.results import Chunk, Completion, Score
 from onnxgen.facade.scoring import score_of, score_questions
 from onnxgen.facade.served_model import ServedModel
+from onnxgen.facade.text_model import default_engine_config
 from onnxgen.foundations.progress import SILENT, Progress
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.metadata.model_spec import ModelSpec
@@ -114,10 +116,11 @@ class AsyncLLM:
         if draft_model is not None:
             draft = resolve_model(draft_model, config=self.config, precision=precision, progress=progress)
         started = clock()
+        self._engine = engine or default_engine_config(self.config)
         self._served = ServedModel(
             folder,
             config=self.config,
-            engine=engine,
+            engine=self._engine,
             backend=backend,
             draft=draft,
             own_process=not in_process,
@@ -177,6 +180,12 @@ class AsyncLLM:
         return self._client.num_pending
 
     @property
+    def context_length(self) -> int:
+        """Tokens of prompt and answer together: the model's context, or what its engine was given."""
+        limit = self._engine.max_seq_tokens
+        return self.spec.context_length if limit is None else min(limit, self.spec.context_length)
+
+    @property
     def engine_pid(self) -> int | None:
         """The engine's process; None where it runs in this one, and while a new one is made."""
         return self._client.pid
@@ -205,6 +214,7 @@ class AsyncLLM:
         priority: int = 0,
         tenant: str = "",
         salt: str | None = None,
+        name: str | None = None,
         **overrides: Any,
     ) -> AsyncGenerator[Chunk]:
         """Continue text as it is, with the special tokens that the tokenizer adds.
@@ -216,6 +226,7 @@ class AsyncLLM:
             priority: Under the policy ``priority``: smaller goes first.
             tenant: Who asks, for the policy ``fair``.
             salt: Cached prefixes are shared only with requests of the same salt.
+            name: What logs and traces of the engine call the request.
             overrides: Single fields of `GenerationOptions`.
 
         Returns:
@@ -230,7 +241,7 @@ class AsyncLLM:
         """
         settings = changed_options(options, overrides)
         questions = [self._text.text_question(prompt, settings) for prompt in prompts_of(prompts)[0]]
-        return self._answer(questions, priority=priority, tenant=tenant, salt=salt)
+        return self._answer(questions, priority=priority, tenant=tenant, salt=salt, name=name)
 
     def chat(
         self,
@@ -242,6 +253,7 @@ class AsyncLLM:
         priority: int = 0,
         tenant: str = "",
         salt: str | None = None,
+        name: str | None = None,
         **overrides: Any,
     ) -> AsyncGenerator[Chunk]:
         """Answer a conversation.
@@ -254,6 +266,7 @@ class AsyncLLM:
             priority: See `generate`.
             tenant: See `generate`.
             salt: See `generate`.
+            name: See `generate`.
             overrides: Single fields of `GenerationOptions` and `PromptOptions`, such as ``template_variables``.
 
         Returns:
@@ -266,7 +279,7 @@ class AsyncLLM:
         """
         settings, prompt_settings = changed_chat_options(options, prompt_options, overrides)
         question = self._text.chat_question(messages, settings, prompt_settings, tools=tools)
-        return self._answer([question], priority=priority, tenant=tenant, salt=salt)
+        return self._answer([question], priority=priority, tenant=tenant, salt=salt, name=name)
 
     def infill(
         self,
@@ -280,6 +293,7 @@ class AsyncLLM:
         priority: int = 0,
         tenant: str = "",
         salt: str | None = None,
+        name: str | None = None,
         **overrides: Any,
     ) -> AsyncGenerator[Chunk]:
         """Fill the gap between two texts, with a model that was trained for it.
@@ -298,7 +312,7 @@ class AsyncLLM:
         question = self._text.infill_question(
             prefix, suffix, settings, file=file, repository=repository, context=context
         )
-        return self._answer([question], priority=priority, tenant=tenant, salt=salt)
+        return self._answer([question], priority=priority, tenant=tenant, salt=salt, name=name)
 
     def chat_prompt(
         self,
@@ -359,6 +373,7 @@ class AsyncLLM:
         priority: int = 0,
         tenant: str = "",
         salt: str | None = None,
+        name: str | None = None,
     ) -> Score: ...
     @overload
     async def score(
@@ -370,6 +385,7 @@ class AsyncLLM:
         priority: int = 0,
         tenant: str = "",
         salt: str | None = None,
+        name: str | None = None,
     ) -> list[Score]: ...
     async def score(
         self,
@@ -380,6 +396,7 @@ class AsyncLLM:
         priority: int = 0,
         tenant: str = "",
         salt: str | None = None,
+        name: str | None = None,
     ) -> Score | list[Score]:
         """Say how probable texts are, as `LLM.score` does; who asks is said as for `generate`.
 
@@ -390,7 +407,7 @@ class AsyncLLM:
         """
         several, is_one = prompts_of(texts, name="texts")
         questions = score_questions(self._text, several, context=context, top_logprobs=top_logprobs)
-        chunks = self._answer(questions, priority=priority, tenant=tenant, salt=salt)
+        chunks = self._answer(questions, priority=priority, tenant=tenant, salt=salt, name=name)
         scores = [score_of(completion) for completion in await _collect(chunks)]
         return scores[0] if is_one else scores
 
@@ -414,13 +431,31 @@ class AsyncLLM:
         """
         await asyncio.to_thread(self._client.unload_adapter, name)
 
-    async def stats(self) -> EngineStats:
+    async def stats(self, *, timeout_s: float | None = None) -> EngineStats:
         """What the engine has counted since it was made; waits for the step that is under way.
 
+        Args:
+            timeout_s: How long to wait; None: as long as it takes.
+
         Raises:
-            EngineDeadError: The engine has failed.
+            TimeoutError: The engine did not answer in time.
+            EngineDeadError: It has failed.
         """
-        return await asyncio.to_thread(self._client.stats)
+        return await asyncio.to_thread(self._client.stats, timeout_s=timeout_s)
+
+    async def view(self, *, steps: int = 0, prefixes: int = 0, timeout_s: float | None = None) -> EngineView:
+        """The engine from inside: sequences, its last steps, and beginnings of sequences that it knows.
+
+        Args:
+            steps: How many of the last steps at most.
+            prefixes: How many beginnings at most.
+            timeout_s: See `stats`.
+
+        Raises:
+            TimeoutError: The engine did not answer in time.
+            EngineDeadError: It has failed.
+        """
+        return await asyncio.to_thread(self._client.view, steps=steps, prefixes=prefixes, timeout_s=timeout_s)
 
     async def reconfigure(self, config: SchedulerConfig) -> None:
         """Change budgets and policy; what is over the new budgets gives way in the next steps.

@@ -41,12 +41,14 @@ class Timings:
         ttft_s: From the call to the first token, in seconds.
         prefill_tok_s: Prompt tokens computed per second, until the first token.
         decode_tok_s: Tokens per second after the first one; None with fewer than two tokens.
+        queue_s: From the engine's acceptance to the first step, in seconds; part of ``ttft_s``.
     """
 
     load_s: float | None
     ttft_s: float | None
     prefill_tok_s: float | None
     decode_tok_s: float | None
+    queue_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from onnxgen.errors import (
     ModelFileError,
     OptionError,
     StateError,
+    TokenIdError,
 )
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from tiny_model_folder import CONTEXT, fake_backend, write_model_folder
@@ -137,6 +138,17 @@ def test_what_is_too_long_is_an_error_or_cut_when_asked(tmp_path: Path) -> None:
     kept = ids_of(embedder, TEXTS[2])[:5]
     assert np.allclose(found.vectors[2], TABLE[kept].mean(axis=0), atol=1e-6)
     assert found.total_tokens == sum(found.num_tokens)
+
+
+def test_token_ids_become_the_vector_of_their_text(tmp_path: Path) -> None:
+    embedder = open_encoder(write_encoder(tmp_path), normalize=False)
+    given = [ids_of(embedder, TEXTS[0]), TEXTS[1], ids_of(embedder, TEXTS[2])]
+    found, expected = embedder.embed_counted(given), embedder.embed_counted(TEXTS)
+    assert np.array_equal(found.vectors, expected.vectors)
+    assert found.num_tokens == expected.num_tokens
+    assert np.allclose(embedder.embed(given[0]), expected.vectors[:1], atol=1e-6)
+    with pytest.raises(TokenIdError, match=f"token id {tiny_tokenizer.VOCAB_SIZE}"):
+        embedder.embed([tiny_tokenizer.VOCAB_SIZE])
 
 
 def test_wrong_calls_say_what_is_wrong(tmp_path: Path) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from onnxgen.facade.prompts import Prompts, prompts_of
 from onnxgen.facade.text_frame import TextFrame
 from onnxgen.facade.vector_sources import VectorSource, open_source
 from onnxgen.foundations.runtime_config import RuntimeConfig
+
+if TYPE_CHECKING:
+    from onnxgen.preprocess.tokenizer import Tokenizer
 
 _BATCH_TOKENS = 2048
 
@@ -96,6 +100,15 @@ class Embedder:
         self._frame = TextFrame(source.tokenizer)
 
     @property
+    def tokenizer(self) -> Tokenizer:
+        """Text to token ids and back.
+
+        Raises:
+            StateError: The embedder was closed.
+        """
+        return self._open_source.tokenizer
+
+    @property
     def pooling(self) -> Pooling | None:
         """How states of tokens become one vector; None for a graph that pools by itself."""
         return self._pooling
@@ -110,7 +123,12 @@ class Embedder:
         return self.embed_counted(texts, dimensions=dimensions, truncate=truncate).vectors
 
     def embed_counted(
-        self, texts: Prompts, *, dimensions: int | None = None, truncate: bool = False
+        self,
+        texts: Prompts,
+        *,
+        dimensions: int | None = None,
+        truncate: bool = False,
+        turn: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> Embeddings:
         """Vectors of texts, and how many tokens they took.
 
@@ -122,6 +140,8 @@ class Embedder:
             dimensions: Keep that many components (of models that were trained for it: Matryoshka representations,
                 arXiv:2205.13147), then normalize again.
             truncate: Cut texts that are too long behind their last token that fits, keeping the special tokens around.
+            turn: Held around each batch that goes through the model, for callers that take turns, or stop: what it
+                raises ends the work.
 
         Raises:
             OptionError: There are no texts, one of them has no tokens, or ``dimensions`` is out of range.
@@ -130,9 +150,7 @@ class Embedder:
             StateError: The embedder was closed.
             BackendError: The model failed.
         """
-        source = self._source
-        if source is None:
-            raise StateError("this embedder was closed; make a new one")
+        source = self._open_source
         _check_switch("truncate", truncate)
         if dimensions is not None:
             check_integer("dimensions", dimensions, low=1)
@@ -142,15 +160,13 @@ class Embedder:
         encoded = [
             self._fitted(i, ids, truncate=truncate) for i, ids in enumerate(self._encoded(given, source))
         ]
-        order = sorted(
-            range(len(encoded)), key=lambda i: len(encoded[i][0])
-        )  # texts of like lengths go together
-        sorted_vectors = np.concatenate(
-            [
-                source.vectors([encoded[i][0] for i in batch], self._pooling)
-                for batch in _batches(order, [len(ids) for ids, _ in encoded], self._batch_tokens)
-            ]
-        )
+        # texts of like lengths go together
+        order = sorted(range(len(encoded)), key=lambda i: len(encoded[i][0]))
+        parts: list[Float32Array] = []
+        for batch in _batches(order, [len(ids) for ids, _ in encoded], self._batch_tokens):
+            with turn():
+                parts.append(source.vectors([encoded[i][0] for i in batch], self._pooling))
+        sorted_vectors = np.concatenate(parts)
         vectors = np.empty_like(sorted_vectors)
         vectors[order] = sorted_vectors
         return Embeddings(
@@ -158,6 +174,12 @@ class Embedder:
             tuple(len(ids) for ids, _ in encoded),
             tuple(cut for _, cut in encoded),
         )
+
+    @property
+    def _open_source(self) -> VectorSource:
+        if self._source is None:
+            raise StateError("this embedder was closed; make a new one")
+        return self._source
 
     def close(self) -> None:
         """Release what was loaded here. Calling it twice is harmless."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,26 @@ def test_token_ids_become_the_vector_of_their_text(tmp_path: Path) -> None:
     assert np.allclose(embedder.embed(given[0]), expected.vectors[:1], atol=1e-6)
     with pytest.raises(TokenIdError, match=f"token id {tiny_tokenizer.VOCAB_SIZE}"):
         embedder.embed([tiny_tokenizer.VOCAB_SIZE])
+
+
+def test_work_is_done_in_turns_and_ends_with_what_a_turn_raises(tmp_path: Path) -> None:
+    embedder = open_encoder(write_encoder(tmp_path), batch_tokens=1)
+    turns: list[str] = []
+
+    @contextlib.contextmanager
+    def turn():
+        if len(turns) == 4:
+            raise InterruptedError("enough")
+        turns.append("begun")
+        yield
+        turns.append("done")
+
+    found = embedder.embed_counted(TEXTS[:2], turn=turn)
+    assert np.array_equal(found.vectors, embedder.embed(TEXTS[:2]))
+    assert turns == ["begun", "done"] * 2
+    with pytest.raises(InterruptedError, match="enough"):
+        embedder.embed_counted(TEXTS, turn=turn)
+    assert len(turns) == 4
 
 
 def test_wrong_calls_say_what_is_wrong(tmp_path: Path) -> None:

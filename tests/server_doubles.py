@@ -18,6 +18,8 @@ from onnxgen.engine.config import EngineConfig
 from onnxgen.facade.async_llm import AsyncLLM
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.server.app import create_app
+from onnxgen.server.models import LoadedModel, ModelEntry, ModelTable
+from onnxgen.server.models.entry import ModelEntry
 from onnxgen.server.services import Services
 from onnxgen.server.sessions.store import SessionStore
 from onnxgen.server.settings import ServerSettings
@@ -26,23 +28,13 @@ from tiny_model_folder import fake_backend, with_template, write_model_folder
 TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
 
 
-class OneModelTable:
+def table_of(llm: AsyncLLM, entry: ModelEntry) -> ModelTable:
     """A table of one model, which is there from the beginning."""
 
-    def __init__(self, id: str, llm: AsyncLLM) -> None:
-        self.model = SimpleNamespace(id=id, llm=llm, text=llm, embedder=None, entry=None, adapters={})
+    async def load(entry: ModelEntry) -> LoadedModel:
+        return LoadedModel(entry, llm=llm, adapters=tuple(entry.adapters))
 
-    async def start(self) -> None:
-        """Nothing has to be loaded."""
-
-    async def aclose(self) -> None:
-        """End the engine."""
-        await self.model.llm.aclose()
-
-    @contextlib.asynccontextmanager
-    async def use(self, name: str | None) -> AsyncIterator[Any]:
-        """The model."""
-        yield self.model
+    return ModelTable([entry], load=load)
 
 
 class DeafObserver:
@@ -60,6 +52,7 @@ def fake_services(
     template: str = TEMPLATE,
     context: int = 1024,
     engine: EngineConfig | None = None,
+    entry: dict[str, Any] | None = None,
     settings: dict[str, Any] | None = None,
 ) -> Services:
     """The services of a server of one scripted model.
@@ -71,6 +64,7 @@ def fake_services(
         template: Its chat template.
         context: Its context, in tokens.
         engine: How its engine is configured.
+        entry: Further fields of its `ModelEntry`.
         settings: Fields of `ServerSettings`.
     """
     with_template(write_model_folder(folder / "model", context=context), template)
@@ -79,7 +73,7 @@ def fake_services(
     llm = AsyncLLM(folder / "model", config=runtime, backend=backend, engine=engine)
     return Services(
         settings=ServerSettings(**(settings or {})),
-        models=OneModelTable(id, llm),  # type: ignore[arg-type]
+        models=table_of(llm, ModelEntry(id, str(folder / "model"), **{"warm_up": False, **(entry or {})})),
         observer=DeafObserver(),  # type: ignore[arg-type]
         sessions=SessionStore(),
     )

@@ -72,6 +72,7 @@ class GenerationOptions:
 
     Attributes:
         max_new_tokens: The answer's length at most, in tokens; None is what is left of the context.
+        allow_cap: ``max_new_tokens`` may be lowered to what the context leaves, instead of being refused.
         min_new_tokens: No end-of-sequence token before the answer has this many tokens.
         n: How many answers to each prompt. They share what is computed of it, and each has a random stream of its
             own; with beams, how many of the best are given.
@@ -125,6 +126,7 @@ class GenerationOptions:
     """
 
     max_new_tokens: int | None = None
+    allow_cap: bool = False
     min_new_tokens: int = 0
     n: int = 1
     temperature: float | None = None
@@ -216,6 +218,7 @@ class GenerationOptions:
         """What was said for fields of `EngineRequest`, but for prompt, sampling and lengths."""
         return {
             "n": self.n,
+            "allow_cap": self.allow_cap,
             "ignore_eos": self.ignore_eos,
             "stop_token_ids": self.stop_token_ids,
             "deadline_s": self.deadline_s,

@@ -1,0 +1,110 @@
+"""`ResponseStore`: responses that the server keeps, so that the next request can go on where one ended."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_core import to_json
+
+_log = logging.getLogger(__name__)
+
+MAX_BYTES = 64 << 20
+"""What all responses together may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResponse:
+    """A response, and what it answered.
+
+    Attributes:
+        response: The response.
+        input_items: All items that were answered, those of earlier responses that it went on from included.
+        tenant: Whose it is.
+        num_bytes: Its size as JSON text. What it shares with earlier ones counts for each.
+    """
+
+    response: dict[str, Any]
+    input_items: Sequence[dict[str, Any]]
+    tenant: str
+    num_bytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Measure it."""
+        object.__setattr__(self, "num_bytes", len(to_json([self.response, *self.input_items])))
+
+    @property
+    def conversation(self) -> list[dict[str, Any]]:
+        """What was asked and answered."""
+        return [*self.input_items, *self.response["output"]]
+
+
+class ResponseStore:
+    """Keeps responses in memory, each for its tenant; the ones that were not used for longest make room.
+
+    Args:
+        max_responses: As many at most; 0 keeps none.
+        max_bytes: As many bytes of JSON text at most.
+    """
+
+    def __init__(self, *, max_responses: int, max_bytes: int = MAX_BYTES) -> None:
+        self.max_responses, self.max_bytes = max_responses, max_bytes
+        self.num_bytes = 0
+        self._kept: OrderedDict[str, StoredResponse] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def keep(self, stored: StoredResponse) -> bool:
+        """Keep a response; returns whether it fits."""
+        if not self.max_responses or stored.num_bytes > self.max_bytes:
+            _log.warning(
+                "a response of %d bytes is not kept: the limits are %d responses and %d bytes",
+                stored.num_bytes,
+                self.max_responses,
+                self.max_bytes,
+            )
+            return False
+        self._kept[stored.response["id"]] = stored
+        self.num_bytes += stored.num_bytes
+        while len(self._kept) > self.max_responses or self.num_bytes > self.max_bytes:
+            _, oldest = self._kept.popitem(last=False)
+            self.num_bytes -= oldest.num_bytes
+        return True
+
+    def get(self, response_id: str, *, tenant: str) -> StoredResponse | None:
+        """A response of a tenant's, if it is kept."""
+        stored = self._kept.get(response_id)
+        if stored is None or stored.tenant != tenant:
+            return None
+        self._kept.move_to_end(response_id)
+        return stored
+
+    def delete(self, response_id: str, *, tenant: str) -> bool:
+        """Forget a response; returns whether it was there. Later ones that went on from it are whole without it."""
+        if self.get(response_id, tenant=tenant) is None:
+            return False
+        self.num_bytes -= self._kept.pop(response_id).num_bytes
+        return True
+
+    def item(self, item_id: str, *, tenant: str) -> dict[str, Any] | None:
+        """An item that a tenant's responses answered or consist of, the newest first."""
+        return next((item for item in self._items(tenant) if item["id"] == item_id), None)
+
+    def _items(self, tenant: str) -> Iterator[dict[str, Any]]:
+        for stored in reversed(self._kept.values()):
+            if stored.tenant == tenant:
+                yield from stored.conversation
+
+    def check_integrity(self) -> None:
+        """Check the sums.
+
+        Raises:
+            AssertionError: They are wrong, or a limit is passed.
+        """
+        total = sum(stored.num_bytes for stored in self._kept.values())
+        assert total == self.num_bytes <= self.max_bytes, f"{total} bytes are kept, counted {self.num_bytes}"
+        assert len(self._kept) <= self.max_responses, f"{len(self._kept)} are kept of {self.max_responses}"

@@ -38,6 +38,7 @@ from onnxgen.metadata.model_spec import ModelSpec
 from onnxgen.scheduler.config import SchedulerConfig
 
 if TYPE_CHECKING:
+    from onnxgen.facade.chat_facts import ChatFacts
     from onnxgen.preprocess.chat_template import ChatPrompt
     from onnxgen.preprocess.tokenizer import Tokenizer
 
@@ -168,6 +169,11 @@ class AsyncLLM:
     def has_chat_template(self) -> bool:
         """Whether the model folder says how a conversation is written, so that `chat` works."""
         return self._text.has_chat_template
+
+    @property
+    def chat_facts(self) -> ChatFacts | None:
+        """What the model's chat template was found to do; None: it has none. The first time takes some milliseconds."""
+        return self._text.chat_facts
 
     @property
     def health(self) -> Health:

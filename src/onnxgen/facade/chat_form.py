@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from onnxgen.errors import CapabilityError, OptionError
+from onnxgen.facade.chat_facts import ChatFacts
 from onnxgen.facade.prompt_options import PromptOptions
 from onnxgen.facade.reading import Reading, ToolUse
 from onnxgen.preprocess.answer_grammar import HarmonyRule, ReasoningRule
@@ -39,6 +40,19 @@ class ChatForm:
     def __init__(self, template: ChatTemplate, tokenizer: Tokenizer) -> None:
         self._template = template
         self._tokenizer = tokenizer
+
+    @property
+    def facts(self) -> ChatFacts:
+        """What the template was found to do."""
+        shown = self._shown_format if self.shows_tools else None
+        marks = self.markers
+        reasoning = "harmony channels" if self.harmony else marks and f"{marks.opening}…{marks.closing}"
+        return ChatFacts(
+            template=self._template.source,
+            shows_tools=self.shows_tools,
+            tool_call_format=None if shown is None else shown.format.name,
+            reasoning=reasoning,
+        )
 
     @cached_property
     def markers(self) -> ReasoningMarkers | None:

@@ -22,6 +22,7 @@ from onnxgen.facade.stops import StopMatcher
 
 if TYPE_CHECKING:
     from onnxgen.engine.constraints.compiler import GrammarCompiler
+    from onnxgen.facade.chat_facts import ChatFacts
     from onnxgen.facade.chat_form import ChatForm
     from onnxgen.preprocess.chat_template import ChatPrompt
 
@@ -185,6 +186,11 @@ class ModelText:
         except ChatTemplateError:
             return False
         return True
+
+    @cached_property
+    def chat_facts(self) -> ChatFacts | None:
+        """What the chat template was found to do; None: there is none that can be used."""
+        return self._chat_form.facts if self.has_chat_template else None
 
     def request(
         self, prompt: Sequence[int], options: GenerationOptions, *, grammar: Grammar | None = None

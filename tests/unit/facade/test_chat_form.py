@@ -274,3 +274,18 @@ def test_a_form_knows_what_it_found_out(form):
     assert json.loads(
         form.prompt(QUESTION, PromptOptions(), tools=TOOLS, definitions=()).text.partition("[user]")[0]
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "shows_tools", "written", "reasoning"),
+    [
+        (PLAIN, False, None, "<think>…</think>"),
+        (TOLD, True, "hermes", "<think>…</think>"),
+        (HARMONY, True, "harmony", "harmony channels"),
+    ],
+)
+def test_facts_are_what_the_template_was_found_to_do(form, text, shows_tools, written, reasoning):
+    marks = CHANNELS if text is HARMONY else MARKS
+    facts = form(text, special=marks).facts
+    assert (facts.shows_tools, facts.tool_call_format, facts.reasoning) == (shows_tools, written, reasoning)
+    assert facts.template

@@ -68,11 +68,7 @@ class Metrics:
         )
         self._loads = self._counter("onnxgen_model_loads", "Models loaded.", ["model", "outcome"])
         self._load_s = self._seconds(
-            "onnxgen_model_load_seconds", "Loading a model, warm-up included.", ["model"], _LOAD_S
-        )
-        self._unloads = self._counter("onnxgen_model_unloads", "Models unloaded.", ["model", "reason"])
-        self._restarts = self._counter(
-            "onnxgen_engine_restarts", "Engines started again after they failed.", ["model"]
+            "onnxgen_model_load_seconds", "Loading a model, without its warm-up.", ["model"], _LOAD_S
         )
         self._responses = self._counter(
             "onnxgen_http_responses", "HTTP answers, errors included.", ["route", "method", "status"]
@@ -105,14 +101,6 @@ class Metrics:
         self._loads.labels(model, "ok" if ok else "error").inc()
         if ok and seconds is not None:
             self._load_s.labels(model).observe(seconds)
-
-    def unloaded(self, model: str, *, reason: str) -> None:
-        """Count a model that was unloaded, for one of a few reasons."""
-        self._unloads.labels(model, reason).inc()
-
-    def restarted(self, model: str) -> None:
-        """Count an engine that failed and was started again."""
-        self._restarts.labels(model).inc()
 
     def responded(self, route: str, method: str, status: int) -> None:
         """Count an HTTP answer.

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from onnxgen.facade.results import Chunk
 from onnxgen.server.observe.ended import EndedRequest, Outcome
+from onnxgen.server.observe.engine_metrics import EngineMetrics, StatusTable
 from onnxgen.server.observe.metrics import Metrics
+from onnxgen.server.observe.recent_requests import RecentRequests
+from onnxgen.server.observe.watch import EngineWatch, WatchedModels
+
+
+class ObservedModels(WatchedModels, StatusTable, Protocol):
+    """What an observer asks of the table of models."""
 
 
 class RequestListener(Protocol):
@@ -22,14 +30,24 @@ class RequestListener(Protocol):
         """A request ended."""
         ...
 
+    def close(self) -> None:
+        """Nothing more will be heard; may take a moment. Called twice it must be harmless."""
+        ...
+
 
 class Observer:
-    """Is told of every request, counts it, and tells others. For the server's event loop.
+    """Is told of every request, counts it, and tells others; watches engines. For the server's event loop.
 
     Args:
         metrics: Where it counts; None: fresh ones.
         listeners: Are told as well.
+        statistics_s: Seconds between lines of statistics; 0: none.
         clock: Seconds from any beginning; the engine's clock, so that one trace can show both.
+
+    Attributes:
+        metrics: Where it counts.
+        recent: Requests that ended last, and those that have not.
+        watch: The last numbers of engines; None before `start`.
     """
 
     def __init__(
@@ -37,11 +55,29 @@ class Observer:
         *,
         metrics: Metrics | None = None,
         listeners: Sequence[RequestListener] = (),
+        statistics_s: float = 10.0,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.metrics = Metrics() if metrics is None else metrics
-        self.listeners = tuple(listeners)
+        self.recent = RecentRequests()
+        self.listeners: tuple[RequestListener, ...] = (self.recent, *listeners)
         self.clock = clock
+        self.watch: EngineWatch | None = None
+        self._statistics_s = statistics_s
+
+    def start(self, models: ObservedModels) -> None:
+        """Begin to ask the engines of models what they count; once in its life, in the running loop."""
+        assert self.watch is None
+        self.watch = EngineWatch(models, statistics_s=self._statistics_s, clock=self.clock)
+        self.metrics.add(EngineMetrics(self.watch, models))
+        self.watch.start()
+
+    async def aclose(self) -> None:
+        """Ask no more, and let listeners send what they have. Calling it twice is harmless."""
+        if self.watch is not None:
+            await self.watch.aclose()
+        for listener in self.listeners:
+            await asyncio.to_thread(listener.close)
 
     def begin(
         self, *, request_id: str, endpoint: str, model: str, stream: bool, tenant: str, n: int = 1
@@ -71,6 +107,7 @@ class Observed:
         stream: See `Observer.begin`.
         tenant: See `Observer.begin`.
         began_s: When it began, on the observer's clock.
+        first_s: When the first token came; None: none came yet.
         completion_tokens: Tokens that came so far.
     """
 
@@ -80,7 +117,6 @@ class Observed:
         "_clock",
         "_counter",
         "_ended",
-        "_first_s",
         "_in_progress",
         "_last_s",
         "_n",
@@ -92,6 +128,7 @@ class Observed:
         "began_s",
         "completion_tokens",
         "endpoint",
+        "first_s",
         "model",
         "request_id",
         "stream",
@@ -117,7 +154,7 @@ class Observed:
         self._cached_tokens = 0
         self._usage_told = self._ended = False
         self._queued_s: float | None = None
-        self._first_s: float | None = None
+        self.first_s: float | None = None
         self._last_s: dict[int, float] = {}
         self._reasons: dict[int, str] = {}
         metrics = observer.metrics
@@ -143,8 +180,8 @@ class Observed:
             last = self._last_s.get(index)
             if last is not None:
                 self._between_s.observe((now - last) / count)
-            elif self._first_s is None:
-                self._first_s = now
+            elif self.first_s is None:
+                self.first_s = now
                 self._observer.metrics.first_token_s.labels(self.model).observe(now - self.began_s)
             self._last_s[index] = now
             self.completion_tokens += count
@@ -174,7 +211,7 @@ class Observed:
             status=status,
             began_s=self.began_s,
             queued_s=self._queued_s,
-            first_s=self._first_s,
+            first_s=self.first_s,
             ended_s=self._clock(),
             prompt_tokens=self._prompt_tokens,
             cached_tokens=self._cached_tokens,
@@ -193,5 +230,8 @@ class Observed:
         if self._usage_told or chunk.index % self._n:
             return
         usage = chunk.completion.usage
+        queued_s = chunk.completion.timings.queue_s
+        if queued_s is not None:
+            self._queued_s = max(queued_s, self._queued_s or 0.0)
         self._prompt_tokens = (self._prompt_tokens or 0) + usage.prompt_tokens
         self._cached_tokens += usage.cached_tokens

@@ -30,6 +30,9 @@ class _Listener:
         assert observed.request_id == request.request_id
         self.requests.append(request)
 
+    def close(self) -> None:
+        pass
+
 
 def _end(
     index: int = 0, *, tokens: tuple[int, ...] = (), prompt: int = 7, cached: int = 3, reason="eos"

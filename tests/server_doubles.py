@@ -19,7 +19,6 @@ from onnxgen.facade.async_llm import AsyncLLM
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.server.app import create_app
 from onnxgen.server.models import LoadedModel, ModelEntry, ModelTable
-from onnxgen.server.models.entry import ModelEntry
 from onnxgen.server.services import Services
 from onnxgen.server.sessions.store import SessionStore
 from onnxgen.server.settings import ServerSettings

@@ -26,6 +26,7 @@ def create_app(services: Services) -> FastAPI:
         try:
             yield
         finally:
+            services.vectors.close()
             await services.models.aclose()
 
     app = FastAPI(

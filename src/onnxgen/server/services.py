@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 from starlette.requests import HTTPConnection
 
 from onnxgen.server.settings import ServerSettings
+from onnxgen.server.vector_work import VectorWork
 
 if TYPE_CHECKING:
     from onnxgen.server.models.table import ModelTable
@@ -26,8 +27,10 @@ class Services:
         models: What it serves.
         observer: Is told of every request.
         sessions: Conversations that the server keeps.
+        vectors: Turns texts into vectors.
         now: Seconds since 1970, for what clients are shown.
         started: When the server was made, in seconds since 1970.
+        unknown_fields: Fields of requests that mean nothing here, as far as they were named in the log.
         draining: It ends as soon as what it does is done, and takes nothing new.
     """
 
@@ -35,8 +38,10 @@ class Services:
     models: ModelTable
     observer: Observer
     sessions: SessionStore
+    vectors: VectorWork = field(default_factory=VectorWork)
     now: Callable[[], float] = time.time
     started: float = field(default_factory=time.time)
+    unknown_fields: set[str] = field(default_factory=set[str])
     draining: bool = False
 
 

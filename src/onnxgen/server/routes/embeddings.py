@@ -1,0 +1,128 @@
+"""`/v1/embeddings`: texts to vectors."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter, Request, Response
+from pydantic_core import to_json
+
+from onnxgen.facade.embedder import Embeddings
+from onnxgen.facade.prompts import Prompt, prompts_of
+from onnxgen.server.errors import ApiError, as_api_error, unavailable
+from onnxgen.server.generation.answers import CLIENT_LEFT, ClientLeftError, request_id_of, tenant_of
+from onnxgen.server.schemas.embeddings import EmbeddingList, EmbeddingRequest
+from onnxgen.server.services import Services, services_of
+
+if TYPE_CHECKING:
+    from onnxgen.server.models.table import LoadedModel
+
+router = APIRouter(tags=["embeddings"])
+
+
+@router.post("/v1/embeddings", response_model=EmbeddingList, summary="Turn texts into vectors")
+async def embeddings(request: Request, asked: EmbeddingRequest) -> Response:
+    """Turn texts into vectors. Those of one request are computed together, and requests take turns.
+
+    Token ids must be of the model's own tokenizer: clients that cut texts with another one have to be told not to.
+    """
+    services = services_of(request)
+    if services.draining:
+        raise unavailable("this server is about to end; ask again", code="shutting_down")
+    texts = _texts_of(asked, services)
+    try:
+        async with services.models.use(asked.model) as model:
+            body = await _observed(request, services, model, asked, texts)
+    except ClientLeftError:
+        return Response(status_code=CLIENT_LEFT)
+    return Response(body, media_type="application/json")
+
+
+def _texts_of(asked: EmbeddingRequest, services: Services) -> list[str | list[int]]:
+    texts, _ = prompts_of(asked.input, name="input")
+    most = services.settings.max_prompts
+    if not texts:
+        raise ApiError(400, "input is empty; give at least one text", param="input")
+    if len(texts) > most:
+        raise ApiError(
+            400, f"input has {len(texts)} texts; this server takes at most {most} at once", param="input"
+        )
+    return texts
+
+
+async def _observed(
+    request: Request, services: Services, model: LoadedModel, asked: EmbeddingRequest, texts: Sequence[Prompt]
+) -> bytes:
+    """The body of the answer."""
+    observed = services.observer.begin(
+        request_id=request_id_of(request),
+        endpoint="embeddings",
+        model=model.id,
+        stream=False,
+        tenant=tenant_of(request),
+    )
+    stop = threading.Event()
+
+    def work() -> tuple[bytes, int]:
+        found = services.vectors.embed(
+            model.vectors, texts, dimensions=asked.dimensions, truncate=asked.truncate, stop=stop
+        )
+        return _body(found, model.id, asked), found.total_tokens
+
+    working = asyncio.get_running_loop().run_in_executor(services.vectors.threads, work)
+    try:
+        await _done_or_left(request, working)
+        body, num_tokens = await working
+    except (ClientLeftError, asyncio.CancelledError) as error:
+        observed.end("cancelled", status=CLIENT_LEFT, error=error)
+        raise
+    except Exception as error:
+        status = as_api_error(error).status
+        observed.end("error" if status >= 500 else "rejected", status=status, error=error)
+        raise
+    finally:
+        stop.set()
+        working.cancel()  # has it not begun, it does not
+        await asyncio.wait((working,))  # the model is in use until then
+    observed.usage(prompt_tokens=num_tokens)
+    observed.end("ok", status=200)
+    return body
+
+
+async def _done_or_left(request: Request, working: asyncio.Future[tuple[bytes, int]]) -> None:
+    """Wait until it is done.
+
+    Raises:
+        ClientLeftError: The client left before that.
+    """
+
+    async def left() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    leaving = asyncio.ensure_future(left())
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        leaving.cancel()
+    if not working.done():
+        raise ClientLeftError("the client left")
+
+
+def _body(found: Embeddings, model_id: str, asked: EmbeddingRequest) -> bytes:
+    """The answer as JSON, vector by vector: no single step of it holds up other threads."""
+    vectors = found.vectors.astype("<f4", copy=False)
+    if asked.encoding_format == "base64":
+        shown = (to_json(base64.b64encode(vector.tobytes()).decode("ascii")) for vector in vectors)
+    else:
+        shown = (to_json(vector.tolist()) for vector in vectors)
+    data = b",".join(
+        b'{"object":"embedding","index":%d,"embedding":%b}' % (index, vector)
+        for index, vector in enumerate(shown)
+    )
+    usage = {"prompt_tokens": found.total_tokens, "total_tokens": found.total_tokens}
+    return b'{"object":"list","data":[%b],"model":%b,"usage":%b}' % (data, to_json(model_id), to_json(usage))

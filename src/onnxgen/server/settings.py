@@ -55,6 +55,8 @@ class ServerSettings(BaseModel):
     """Memory of all loaded models in MiB; the least recently used one makes room."""
     model_keep_alive_s: PositiveFloat | None = None
     """Unload a model that nobody asked for so many seconds."""
+    model_wait_s: PositiveFloat = 600
+    """Seconds that a request waits for its model to be loaded, or for room for it."""
 
     max_seqs: PositiveInt = 32
     """Sequences that are computed together."""

@@ -6,6 +6,7 @@ Knows loading, unloading, restarting and limits; knows nothing of requests but t
 from __future__ import annotations
 
 from onnxgen.server.models.entry import ModelEntry
+from onnxgen.server.models.from_settings import open_table
 from onnxgen.server.models.limits import TableLimits
 from onnxgen.server.models.loaded import LoadedModel
 from onnxgen.server.models.states import ModelState, ModelStatus, TableHealth
@@ -20,4 +21,5 @@ __all__ = [
     "ModelTable",
     "TableHealth",
     "TableLimits",
+    "open_table",
 ]

@@ -73,6 +73,7 @@ class Answer:
         self._prompt_logprobs: tuple[TokenLogprob | None, ...] | None = None
         self._end_logprob: TokenLogprob | None = None
         self._stop: str | int | None = None
+        self._reasoning_tokens = 0
         self._num_sent = 0
         self._sent_reasoning = 0
         self._sent_calls = 0
@@ -144,7 +145,9 @@ class Answer:
             self._logprobs.append(logprob)
         text = self._detokenizer.push(event.token_id)
         if self._reader is not None:
+            thought_before = self._reader.in_reasoning
             text = self._keep(self._reader.push(text, event.token_id))
+            self._reasoning_tokens += thought_before or self._reader.in_reasoning
         shown = self._stops.push(text)
         if shown:
             self._text.append(shown)
@@ -209,7 +212,7 @@ class Answer:
             self.text,
             tuple(self._token_ids),
             reason,
-            replace(self._used, completion_tokens=count),
+            replace(self._used, completion_tokens=count, reasoning_tokens=self._reasoning_tokens),
             self._timings(count),
             reasoning=self.reasoning,
             stop=self._stop,

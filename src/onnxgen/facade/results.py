@@ -23,6 +23,7 @@ class Usage:
         cached_tokens: Tokens of the prompt that an earlier turn or another request had computed already.
         draft_tokens: Tokens that were guessed ahead.
         accepted_draft_tokens: Those of them that are part of the answer.
+        reasoning_tokens: Tokens of the answer that are reasoning, its marks included.
     """
 
     prompt_tokens: int
@@ -30,6 +31,7 @@ class Usage:
     cached_tokens: int
     draft_tokens: int = 0
     accepted_draft_tokens: int = 0
+    reasoning_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,11 @@ from onnxgen.preprocess.tool_calls.parser import ToolCallParser
 class AnswerReader(Protocol):
     """Reads one answer."""
 
+    @property
+    def in_reasoning(self) -> bool:
+        """Whether what comes now is reasoning."""
+        ...
+
     def push(self, text: str, token_id: int | None = None) -> AnswerPieces:
         """Take the next piece of text, and the token that it is of."""
         ...
@@ -43,6 +48,11 @@ class MarkedReader:
     def __init__(self, splitter: ReasoningSplitter | None, parser: ToolCallParser | None) -> None:
         self._splitter = splitter
         self._parser = parser
+
+    @property
+    def in_reasoning(self) -> bool:
+        """See `AnswerReader`."""
+        return self._splitter is not None and self._splitter.in_reasoning
 
     def push(self, text: str, token_id: int | None = None) -> AnswerPieces:
         """See `AnswerReader`."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from starlette.requests import HTTPConnection
 
+from onnxgen.server.formats.response_store import ResponseStore
 from onnxgen.server.settings import ServerSettings
 from onnxgen.server.vector_work import VectorWork
 
@@ -28,6 +29,7 @@ class Services:
         observer: Is told of every request.
         sessions: Conversations that the server keeps.
         vectors: Turns texts into vectors.
+        responses: Responses that the server keeps.
         now: Seconds since 1970, for what clients are shown.
         started: When the server was made, in seconds since 1970.
         unknown_fields: Fields of requests that mean nothing here, as far as they were named in the log.
@@ -43,6 +45,11 @@ class Services:
     started: float = field(default_factory=time.time)
     unknown_fields: set[str] = field(default_factory=set[str])
     draining: bool = False
+    responses: ResponseStore = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make what the settings say the size of."""
+        self.responses = ResponseStore(max_responses=self.settings.max_stored_responses)
 
 
 def services_of(connection: HTTPConnection) -> Services:

@@ -17,6 +17,7 @@ from onnxgen.server.services import Services
 if TYPE_CHECKING:
     from onnxgen.facade.async_llm import AsyncLLM
     from onnxgen.server.models.table import LoadedModel
+    from onnxgen.server.observe.ended import Outcome
     from onnxgen.server.observe.observer import Observed
 
 INLINE_SIZE = 4096
@@ -97,6 +98,9 @@ class Answers:
         receive: The request's channel, after its body was read.
         stream_start_s: How long `first` waits.
         timeout_s: When answers should have ended; None: there is no limit.
+
+    Attributes:
+        outcome: How they ended; None: they have not.
     """
 
     def __init__(
@@ -107,6 +111,7 @@ class Answers:
         stream_start_s: float,
         timeout_s: float | None,
     ) -> None:
+        self.outcome: Outcome | None = None
         self._observed = observed
         self._interruption = Interruption()
         self._stream_start_s = stream_start_s
@@ -220,14 +225,18 @@ class Answers:
         Args:
             error: What ended it; None: whoever asked wants no more.
         """
+        if self.outcome is not None:
+            return
         if self._complete:
+            self.outcome = "ok"
             self._observed.end("ok", status=200)
         elif error is None or isinstance(error, (ClientLeftError, asyncio.CancelledError, GeneratorExit)):
+            self.outcome = "cancelled"
             self._observed.end("cancelled", status=CLIENT_LEFT, error=error)
         else:
             status = as_api_error(error).status
-            outcome = "timeout" if status == 504 else "error" if status >= 500 else "rejected"
-            self._observed.end(outcome, status=status, error=error)
+            self.outcome = "timeout" if status == 504 else "error" if status >= 500 else "rejected"
+            self._observed.end(self.outcome, status=status, error=error)
 
 
 def request_id_of(http: Request) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from onnxgen.server.routes import embeddings, sessions
+from onnxgen.server.routes import chat, embeddings, sessions
 
-ROUTERS: tuple[APIRouter, ...] = (embeddings.router, sessions.router)
+ROUTERS: tuple[APIRouter, ...] = (chat.router, embeddings.router, sessions.router)
 """All of them, in the order in which the OpenAPI document lists them."""

@@ -7,7 +7,6 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -19,6 +18,7 @@ from onnxgen.facade.async_llm import AsyncLLM
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.server.app import create_app
 from onnxgen.server.models import LoadedModel, ModelEntry, ModelTable
+from onnxgen.server.observe.observer import Observer
 from onnxgen.server.services import Services
 from onnxgen.server.sessions.store import SessionStore
 from onnxgen.server.settings import ServerSettings
@@ -34,13 +34,6 @@ def table_of(llm: AsyncLLM, entry: ModelEntry) -> ModelTable:
         return LoadedModel(entry, llm=llm, adapters=tuple(entry.adapters))
 
     return ModelTable([entry], load=load)
-
-
-class DeafObserver:
-    """Hears nothing."""
-
-    def begin(self, **_: Any) -> Any:
-        return SimpleNamespace(piece=lambda chunk: None, end=lambda *a, **k: None)
 
 
 def fake_services(
@@ -73,7 +66,7 @@ def fake_services(
     return Services(
         settings=ServerSettings(**(settings or {})),
         models=table_of(llm, ModelEntry(id, str(folder / "model"), **{"warm_up": False, **(entry or {})})),
-        observer=DeafObserver(),  # type: ignore[arg-type]
+        observer=Observer(statistics_s=0),
         sessions=SessionStore(),
     )
 

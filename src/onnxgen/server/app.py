@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 
 from fastapi import FastAPI
 
+from onnxgen.server.error_answers import answer_errors
 from onnxgen.server.routes import ROUTERS
 from onnxgen.server.services import Services
 from onnxgen.version import __version__
@@ -23,11 +24,13 @@ def create_app(services: Services) -> FastAPI:
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         await services.models.start()
+        services.observer.start(services.models)
         try:
             yield
         finally:
             services.vectors.close()
             await services.models.aclose()
+            await services.observer.aclose()
 
     app = FastAPI(
         title="onnxgen",
@@ -40,6 +43,7 @@ def create_app(services: Services) -> FastAPI:
         openapi_url="/openapi.json" if settings.enable_docs else None,
     )
     app.state.services = services
+    answer_errors(app)
     for router in ROUTERS:
         app.include_router(router)
     return app

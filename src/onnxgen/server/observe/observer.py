@@ -66,10 +66,14 @@ class Observer:
         self._statistics_s = statistics_s
 
     def start(self, models: ObservedModels) -> None:
-        """Begin to ask the engines of models what they count; once in its life, in the running loop."""
-        assert self.watch is None
-        self.watch = EngineWatch(models, statistics_s=self._statistics_s, clock=self.clock)
-        self.metrics.add(EngineMetrics(self.watch, models))
+        """Begin to ask the engines of models what they count, in the running loop.
+
+        Args:
+            models: The same ones whenever it is called.
+        """
+        if self.watch is None:
+            self.watch = EngineWatch(models, statistics_s=self._statistics_s, clock=self.clock)
+            self.metrics.add(EngineMetrics(self.watch, models))
         self.watch.start()
 
     async def aclose(self) -> None:

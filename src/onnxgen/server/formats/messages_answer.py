@@ -8,11 +8,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from typing import Any
+from typing import Any, Literal
 
 from onnxgen.facade.results import Chunk, Completion
 from onnxgen.server.formats.answer_blocks import AnswerBlocks, Block, Step
 from onnxgen.server.formats.event_text import Event
+
+Thinking = Literal["shown", "omitted", "none"]
 
 
 class MessageWriter:
@@ -21,12 +23,14 @@ class MessageWriter:
     Args:
         id: Of the message.
         model: As clients call it.
-        show_thinking: Reasoning is given; otherwise it is left out, as the API does where it was not asked for.
+        thinking: Reasoning is ``shown``; ``omitted``: there are blocks of it, without its text; ``none``: there are none,
+            as the API has it where thinking was not asked for.
         max_tokens: What the client allowed, to tell an answer that reached it from one that filled the context.
     """
 
-    def __init__(self, *, id: str, model: str, show_thinking: bool, max_tokens: int) -> None:
-        self._blocks = AnswerBlocks(show_reasoning=show_thinking)
+    def __init__(self, *, id: str, model: str, thinking: Thinking, max_tokens: int) -> None:
+        self._blocks = AnswerBlocks(show_reasoning=thinking != "none")
+        self._omits = thinking == "omitted"
         self._max_tokens = max_tokens
         self._message: dict[str, Any] = {
             "id": id,
@@ -50,26 +54,51 @@ class MessageWriter:
 
     def push(self, chunk: Chunk) -> list[Event]:
         """What a piece of the answer adds; with the last one the message is whole."""
-        events = [event for step in self._blocks.push(chunk) for event in _step(step)]
+        events = [event for step in self._blocks.push(chunk) for event in self._step(step)]
         if chunk.completion is not None:
             events += self._end(chunk.completion)
         return events
 
     def _end(self, completion: Completion) -> list[Event]:
-        events = [event for step in self._blocks.finish() for event in _step(step)]
+        events = [event for step in self._blocks.finish() for event in self._step(step)]
         usage = _usage(completion)
         reason = self._stop_reason(completion)
         stopped = {
             "stop_reason": reason,
             "stop_sequence": completion.stop if reason == "stop_sequence" else None,
         }
-        content = [_content(block, whole=True) for block in self._blocks.blocks]
+        content = [self._content(block, whole=True) for block in self._blocks.blocks]
         self._message = {**self._message, "content": content, **stopped, "usage": usage}
         return [
             *events,
             {"type": "message_delta", "delta": stopped, "usage": usage},
             {"type": "message_stop"},
         ]
+
+    def _step(self, step: Step) -> list[Event]:
+        block, index = step.block, step.block.index
+        if step.what == "open":
+            content = self._content(block, whole=False)
+            return [{"type": "content_block_start", "index": index, "content_block": content}]
+        if step.what == "grow":
+            return (
+                [] if self._omits and block.kind == "reasoning" else [_delta(index, _more(block, step.text))]
+            )
+        events = [{"type": "content_block_stop", "index": index}]
+        if block.kind == "reasoning":
+            events.insert(0, _delta(index, {"type": "signature_delta", "signature": _signature(block.text)}))
+        return events
+
+    def _content(self, block: Block, *, whole: bool) -> dict[str, Any]:
+        """A block as part of a message; one that is not whole is without what its deltas bring."""
+        if block.call is not None:
+            given = json.loads(block.text) if whole else {}
+            return {"type": "tool_use", "id": block.call.id, "name": block.call.name, "input": given}
+        text = block.text if whole else ""
+        if block.kind == "text":
+            return {"type": "text", "text": text}
+        shown = "" if self._omits else text
+        return {"type": "thinking", "thinking": shown, "signature": _signature(text) if whole else ""}
 
     def _stop_reason(self, completion: Completion) -> str:
         match completion.finish_reason:
@@ -85,7 +114,7 @@ class MessageWriter:
                 return "max_tokens"
 
 
-def _usage(completion: Completion) -> dict[str, int]:
+def _usage(completion: Completion) -> dict[str, Any]:
     """Tokens as the API counts them: those of the prompt that were cached apart from the others."""
     used = completion.usage
     return {
@@ -93,21 +122,8 @@ def _usage(completion: Completion) -> dict[str, int]:
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": used.cached_tokens,
         "output_tokens": used.completion_tokens,
+        "output_tokens_details": {"thinking_tokens": used.reasoning_tokens},
     }
-
-
-def _step(step: Step) -> list[Event]:
-    block, index = step.block, step.block.index
-    if step.what == "open":
-        return [
-            {"type": "content_block_start", "index": index, "content_block": _content(block, whole=False)}
-        ]
-    if step.what == "grow":
-        return [_delta(index, _more(block, step.text))]
-    events = [{"type": "content_block_stop", "index": index}]
-    if block.kind == "reasoning":
-        events.insert(0, _delta(index, {"type": "signature_delta", "signature": _signature(block.text)}))
-    return events
 
 
 def _delta(index: int, delta: dict[str, Any]) -> Event:
@@ -122,17 +138,6 @@ def _more(block: Block, text: str) -> dict[str, Any]:
             return {"type": "input_json_delta", "partial_json": text}
         case _:
             return {"type": "text_delta", "text": text}
-
-
-def _content(block: Block, *, whole: bool) -> dict[str, Any]:
-    """A block as part of a message; one that is not whole is without what its deltas bring."""
-    if block.call is not None:
-        given = json.loads(block.text) if whole else {}
-        return {"type": "tool_use", "id": block.call.id, "name": block.call.name, "input": given}
-    text = block.text if whole else ""
-    if block.kind == "reasoning":
-        return {"type": "thinking", "thinking": text, "signature": _signature(text) if whole else ""}
-    return {"type": "text", "text": text}
 
 
 def _signature(text: str) -> str:

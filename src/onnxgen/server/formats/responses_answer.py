@@ -39,7 +39,6 @@ class ResponseWriter:
         self._new_id, self._now, self._with_logprobs = new_id, now, logprobs
         self._blocks = AnswerBlocks()
         self._ids: list[str] = []
-        self._reasoning_tokens = 0
         self._sequence = 0
 
     @property
@@ -56,8 +55,6 @@ class ResponseWriter:
 
     def push(self, chunk: Chunk) -> list[Event]:
         """What a piece of the answer adds; with the last one the response is whole."""
-        if chunk.reasoning and not chunk.text and not chunk.tool_calls:
-            self._reasoning_tokens += len(chunk.token_ids)
         events = [event for step in self._blocks.push(chunk) for event in self._step(step, "completed")]
         if chunk.completion is not None:
             events += self._end(chunk.completion)
@@ -102,7 +99,7 @@ class ResponseWriter:
             # nobody pays for writing to the prefix cache, and nothing is written at a client's wish
             "input_tokens_details": {"cached_tokens": used.cached_tokens, "cache_write_tokens": 0},
             "output_tokens": used.completion_tokens,
-            "output_tokens_details": {"reasoning_tokens": self._reasoning_tokens},
+            "output_tokens_details": {"reasoning_tokens": used.reasoning_tokens},
             "total_tokens": used.prompt_tokens + used.completion_tokens,
         }
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from onnxgen.server.routes import chat, embeddings, sessions
+from onnxgen.server.routes import admin, chat, embeddings, health, messages, models, responses, sessions
 
-ROUTERS: tuple[APIRouter, ...] = (chat.router, embeddings.router, sessions.router)
+ROUTERS: tuple[APIRouter, ...] = (
+    chat.router,
+    responses.router,
+    messages.router,
+    embeddings.router,
+    models.router,
+    sessions.router,
+    health.router,
+    admin.router,
+)
 """All of them, in the order in which the OpenAPI document lists them."""

@@ -18,9 +18,9 @@ _EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
 
 
 def _written(
-    pieces: Any, *, show_thinking: bool = True, max_tokens: int = 1, **how: Any
+    pieces: Any, *, thinking: Any = "shown", max_tokens: int = 1, **how: Any
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    writer = MessageWriter(id="msg_1", model="tiny", show_thinking=show_thinking, max_tokens=max_tokens)
+    writer = MessageWriter(id="msg_1", model="tiny", thinking=thinking, max_tokens=max_tokens)
     events = writer.begin()
     for chunk in chunks(pieces, **how):
         events += writer.push(chunk)
@@ -59,10 +59,17 @@ def test_thoughts_texts_and_uses_of_tools_are_blocks() -> None:
 
 
 def test_thoughts_that_nobody_asked_for_are_left_out() -> None:
-    events, message = _written([("reasoning", "Hm"), ("text", "\n\nOk")], show_thinking=False)
+    events, message = _written([("reasoning", "Hm"), ("text", "\n\nOk")], thinking="none")
     assert message["content"] == [{"type": "text", "text": "\n\nOk"}]
     assert "Hm" not in str(events)
     assert message["usage"]["output_tokens"] == 2
+
+
+def test_thoughts_may_be_left_out_of_their_blocks() -> None:
+    events, message = _written([("reasoning", "Hm"), ("text", "Ok")], thinking="omitted")
+    assert message["content"][0]["thinking"] == ""
+    assert message["content"][0]["signature"]
+    assert "Hm" not in str(events)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +113,7 @@ def test_streams_add_up_and_are_what_the_client_reads() -> None:
             random_pieces(rng),
             finish=rng.choice(("eos", "tool_calls", "length")),
             rest=rng.random() < 0.5,
-            show_thinking=rng.random() < 0.5,
+            thinking=rng.choice(("shown", "omitted", "none")),
         )
         Message.model_validate(message, strict=True)
         snapshot: Any = None

@@ -1,0 +1,300 @@
+"""`/v1/responses`: answers in the words of OpenAI's Responses API, kept so that the next request can go on from them."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic_core import PydanticSerializationError, to_json
+
+from onnxgen.facade.results import Completion
+from onnxgen.server.errors import ApiError, as_api_error
+from onnxgen.server.formats.conversations import shortened, with_system
+from onnxgen.server.formats.event_text import event_text
+from onnxgen.server.formats.response_items import Item, chat_messages, read_items
+from onnxgen.server.formats.response_object import begun_response
+from onnxgen.server.formats.response_store import StoredResponse
+from onnxgen.server.formats.response_tools import chat_response_format, chat_tool_choice, chat_tools
+from onnxgen.server.formats.responses_answer import ResponseWriter
+from onnxgen.server.generation.answers import Answers, tenant_of
+from onnxgen.server.generation.ask import ChatAsk, open_chat
+from onnxgen.server.generation.messages import normalized_messages
+from onnxgen.server.generation.options import generation_options
+from onnxgen.server.generation.prompt_options import prompt_options
+from onnxgen.server.generation.respond import respond
+from onnxgen.server.generation.unknown_fields import log_unknown_fields
+from onnxgen.server.schemas.responses import (
+    InputTokens,
+    ResponseDeleted,
+    ResponseItemList,
+    ResponseObject,
+    ResponseRequest,
+)
+from onnxgen.server.services import Services, services_of
+
+if TYPE_CHECKING:
+    from onnxgen.server.models.table import LoadedModel
+
+router = APIRouter(prefix="/v1/responses", tags=["responses"])
+
+ResponseId = Annotated[str, Path(description="The id of a response that is kept.", max_length=512)]
+
+
+@router.post("", response_model=ResponseObject, summary="Make a response")
+async def create(http: Request, asked: ResponseRequest) -> Response:
+    """Answer a conversation, as a list of items or as a stream of events.
+
+    Responses are kept in memory, as many as the operator allows, unless `store` is false.
+    """
+    exchange = _Exchange(http, services_of(http), asked)
+    return await respond(
+        exchange.services,
+        asked.model,
+        stream=asked.wants_stream,
+        open=exchange.open,
+        whole=exchange.whole,
+        events=exchange.events,
+        on_error=exchange.broken,
+    )
+
+
+@router.post("/input_tokens", summary="Count the tokens of a prompt")
+async def count_tokens(http: Request, asked: ResponseRequest) -> InputTokens:
+    """Count the tokens that a response would answer, without making it."""
+    exchange = _Exchange(http, services_of(http), asked)
+    async with exchange.services.models.use(asked.model) as model:
+        ask = exchange.ask(model)
+        return InputTokens(input_tokens=await asyncio.to_thread(_num_tokens, model, ask, ask.messages))
+
+
+@router.get("/{response_id}", response_model=ResponseObject, summary="Read a response")
+async def read(http: Request, response_id: ResponseId, stream: bool = False) -> Response:
+    """Read a response that is kept. It is not streamed a second time."""
+    if stream:
+        raise ApiError(400, "responses are streamed once, while they are made", param="stream")
+    body = to_json(_kept(http, response_id).response)
+    return Response(body, media_type="application/json")
+
+
+@router.delete("/{response_id}", summary="Forget a response")
+async def delete(http: Request, response_id: ResponseId) -> ResponseDeleted:
+    """Forget a response that is kept; what went on from it stays."""
+    _kept(http, response_id)
+    services_of(http).responses.delete(response_id, tenant=tenant_of(http))
+    return ResponseDeleted(id=response_id)
+
+
+@router.get("/{response_id}/input_items", summary="List what a response answered")
+async def input_items(
+    http: Request,
+    response_id: ResponseId,
+    limit: Annotated[int, Query(description="Items to list.", ge=1, le=100)] = 20,
+    order: Annotated[Literal["asc", "desc"], Query(description="The oldest or the newest first.")] = "desc",
+    after: Annotated[str | None, Query(description="List what follows the item of this id.")] = None,
+) -> ResponseItemList:
+    """List the items that a response answered, those of earlier responses that it went on from included."""
+    items = list(_kept(http, response_id).input_items)
+    if order == "desc":
+        items.reverse()
+    if after is not None:
+        place = next((n for n, item in enumerate(items) if item["id"] == after), None)
+        if place is None:
+            raise ApiError(404, f"no item {after!r:.80} was answered by it", param="after")
+        items = items[place + 1 :]
+    page = items[:limit]
+    ids = [item["id"] for item in page] or [None]
+    return ResponseItemList(data=page, first_id=ids[0], last_id=ids[-1], has_more=len(items) > limit)
+
+
+class _Exchange:
+    """One request, from what it says to the response.
+
+    Args:
+        http: The request.
+        services: Of the server.
+        asked: What it says.
+
+    Raises:
+        ApiError: It says something that cannot be done here.
+    """
+
+    def __init__(self, http: Request, services: Services, asked: ResponseRequest) -> None:
+        log_unknown_fields(asked, services.unknown_fields)
+        _refuse_what_is_not_here(asked)
+        self.services = services
+        self._http, self._asked, self._tenant = http, asked, tenant_of(http)
+        self._items = [*self._earlier(), *self._new_items()]
+        self._messages = with_system(asked.instructions, chat_messages(self._items))
+        self._writer: ResponseWriter | None = None
+
+    def ask(self, model: LoadedModel) -> ChatAsk:
+        """What the model is asked.
+
+        Raises:
+            ApiError: Naming the field that is at fault.
+        """
+        asked, settings = self._asked, self.services.settings
+        tools = asked.tools or []
+        if len(tools) > settings.max_tools:
+            raise ApiError(
+                400, f"tools has {len(tools)} entries; this server allows {settings.max_tools}", param="tools"
+            )
+        choice, told = chat_tool_choice(asked.tool_choice, chat_tools(tools))
+        form = chat_response_format(None if asked.text is None else asked.text.format)
+        if form is not None and asked.response_format is not None:
+            raise ApiError(400, "text.format and response_format both say what the text must be like; give one", param="response_format")  # fmt: skip
+        fields = asked if form is None else asked.model_copy(update={"response_format": form})
+        # a bound, unlike max_tokens of chat: what the context leaves may be less
+        options = generation_options(fields, model=model, settings=settings).with_changes({"allow_cap": True})
+        return ChatAsk(
+            messages=normalized_messages(self._messages, max_messages=settings.max_messages),
+            tools=told or None,
+            options=options,
+            prompt_options=prompt_options(
+                model=model,
+                settings=settings,
+                reasoning_effort=None if asked.reasoning is None else asked.reasoning.effort,
+                template_variables=asked.chat_template_kwargs,
+                tool_choice=choice,
+                parallel_tool_calls=asked.parallel_tool_calls,
+            ),
+            priority=asked.priority or 0,
+            tenant=self._tenant,
+            salt=asked.cache_salt,
+            stream=asked.wants_stream,
+        )
+
+    async def open(self, model: LoadedModel, stack: AsyncExitStack) -> Answers:
+        """Ask the model."""
+        asked = self._asked
+        ask = self.ask(model)
+        begun = begun_response(asked, id=_new_id("resp"), created_at=int(self.services.now()), model=model.id)
+        _check_text(begun, self._items)
+        if asked.truncation == "auto":
+            ask = await asyncio.to_thread(_shortened, model, ask)
+        writer = ResponseWriter(
+            begun,
+            new_id=_new_id,
+            now=self.services.now,
+            logprobs=ask.options.logprobs is not None,
+        )
+        answers = await open_chat(self._http, self.services, model, ask, endpoint="responses")
+        self._writer = writer
+        if not asked.wants_stream:
+            answers.listen(lambda chunk: (writer.push(chunk), None)[1])
+        return answers
+
+    def whole(self, model: LoadedModel, completions: list[Completion]) -> Mapping[str, Any]:
+        """The response as a whole."""
+        assert self._writer is not None
+        self._keep()
+        return self._writer.response
+
+    async def events(self, model: LoadedModel, answers: Answers) -> AsyncGenerator[bytes]:
+        """The response as it comes."""
+        writer = self._writer
+        assert writer is not None
+        yield event_text(writer.begin())
+        async for chunk in answers:
+            events = writer.push(chunk)
+            if chunk.completion is not None:
+                self._keep()  # before the client hears of it, and goes on
+            yield event_text(events)
+
+    def broken(self, error: BaseException) -> bytes:
+        """The end of a stream that breaks."""
+        assert self._writer is not None
+        told = as_api_error(error)
+        code = {400: "invalid_prompt", 429: "rate_limit_exceeded"}.get(told.status, "server_error")
+        return event_text(self._writer.fail(code=code, message=told.message))
+
+    def _keep(self) -> None:
+        if self._asked.store is not False and self.services.responses.max_responses:
+            assert self._writer is not None
+            self.services.responses.keep(
+                StoredResponse(self._writer.response, tuple(self._items), self._tenant)
+            )
+
+    def _earlier(self) -> list[Item]:
+        """What was asked and answered before."""
+        previous = self._asked.previous_response_id
+        return (
+            [] if previous is None else _kept(self._http, previous, param="previous_response_id").conversation
+        )
+
+    def _new_items(self) -> list[Item]:
+        given = self._asked.input
+        if given is None and self._asked.previous_response_id is None:
+            raise ApiError(400, "input is missing; give a text or a list of items", param="input")
+        store, tenant = self.services.responses, self._tenant
+        return read_items(
+            [] if given is None else given,
+            new_id=_new_id,
+            stored=lambda item_id: store.item(item_id, tenant=tenant),
+        )
+
+
+def _refuse_what_is_not_here(asked: ResponseRequest) -> None:
+    refused = {
+        "background": (bool(asked.background), "responses are made while the client waits; leave it out"),
+        "conversation": (asked.conversation is not None, "conversations go on by previous_response_id"),
+        "prompt": (
+            asked.prompt is not None,
+            "no prompt templates are kept here; send instructions and input",
+        ),
+        "n": (asked.n not in (None, 1), "this API gives one response to a request"),
+    }
+    for name, (is_given, reason) in refused.items():
+        if is_given:
+            raise ApiError(400, f"{name}: {reason}", param=name)
+
+
+def _check_text(*values: Any) -> None:
+    """Refuse what is given back to clients later and is no Unicode text."""
+    try:
+        to_json(values)
+    except PydanticSerializationError as error:
+        raise ApiError(400, "the request has half a surrogate pair, which is no character") from error
+
+
+def _kept(http: Request, response_id: str, *, param: str | None = None) -> StoredResponse:
+    """A response that the server keeps for whoever asks.
+
+    Raises:
+        ApiError: 404, it keeps none of that id.
+    """
+    services = services_of(http)
+    stored = services.responses.get(response_id, tenant=tenant_of(http))
+    if stored is None:
+        kept = services.settings.max_stored_responses
+        why = f"the last {kept} are kept in memory" if kept else "this server keeps none"
+        raise ApiError(
+            404,
+            f"there is no response {response_id!r:.80} here (any more): {why}",
+            code="response_not_found",
+            param=param,
+        )
+    return stored
+
+
+def _num_tokens(model: LoadedModel, ask: ChatAsk, messages: list[dict[str, Any]]) -> int:
+    prompt = model.text.chat_prompt(messages, tools=ask.tools, prompt_options=ask.prompt_options)
+    return len(prompt.token_ids)
+
+
+def _shortened(model: LoadedModel, ask: ChatAsk) -> ChatAsk:
+    """Without oldest turns, so that a quarter of the context is left to answer in, or what the answer may take at most."""
+    context = model.text.context_length
+    wanted = ask.options.max_new_tokens
+    room = context - min(context // 4 if wanted is None else wanted, context // 4)
+    messages = shortened(ask.messages, fits=lambda messages: _num_tokens(model, ask, messages) <= room)
+    return replace(ask, messages=messages)
+
+
+def _new_id(prefix: str) -> str:
+    return f"{prefix}_{uuid.uuid4().hex}"

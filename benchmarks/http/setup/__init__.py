@@ -1,0 +1,1 @@
+"""What other programs' servers need beside `benchmarks.peers.setup`'s environments and models."""

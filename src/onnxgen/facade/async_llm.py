@@ -31,6 +31,7 @@ from onnxgen.facade.question import Question
 from onnxgen.facade.results import Chunk, Completion, Score
 from onnxgen.facade.scoring import score_of, score_questions
 from onnxgen.facade.served_model import ServedModel
+from onnxgen.facade.template_file import read_template_file
 from onnxgen.facade.text_model import default_engine_config
 from onnxgen.foundations.progress import SILENT, Progress
 from onnxgen.foundations.runtime_config import RuntimeConfig
@@ -110,7 +111,7 @@ class AsyncLLM:
                 "a backend that is loaded in this process cannot be used by another; leave out backend= or "
                 "in_process=False"
             )
-        template = None if chat_template is None else _read_template(Path(chat_template))
+        template = None if chat_template is None else read_template_file(chat_template)
         self.config = load_runtime_config().config if config is None else config
         folder = resolve_model(model, config=self.config, precision=precision, progress=progress)
         draft = None
@@ -118,6 +119,7 @@ class AsyncLLM:
             draft = resolve_model(draft_model, config=self.config, precision=precision, progress=progress)
         started = clock()
         self._engine = engine or default_engine_config(self.config)
+        self._scheduler = self._engine.scheduler
         self._served = ServedModel(
             folder,
             config=self.config,
@@ -190,6 +192,11 @@ class AsyncLLM:
         """Tokens of prompt and answer together: the model's context, or what its engine was given."""
         limit = self._engine.max_seq_tokens
         return self.spec.context_length if limit is None else min(limit, self.spec.context_length)
+
+    @property
+    def scheduler_config(self) -> SchedulerConfig:
+        """Budgets and policy of the engine, as they were given or changed."""
+        return self._scheduler
 
     @property
     def engine_pid(self) -> int | None:
@@ -470,14 +477,19 @@ class AsyncLLM:
             EngineDeadError: The engine has failed.
         """
         await asyncio.to_thread(self._client.reconfigure, config)
+        self._scheduler = config
 
     async def restart(self) -> None:
         """End the engine, failed or not, and start a new one. What was pending ends with `StateError`.
+
+        The new one has what `reconfigure` changed, but no adapters.
 
         Raises:
             BackendError: The model cannot be loaded again.
         """
         await asyncio.to_thread(self._client.restart)
+        if self._scheduler != self._engine.scheduler:
+            await self.reconfigure(self._scheduler)
 
     async def aclose(self) -> None:
         """`close`, while the loop goes on."""
@@ -511,14 +523,6 @@ class AsyncLLM:
                 yield chunk
         finally:
             stream.close()
-
-
-def _read_template(path: Path) -> str:
-    try:
-        return path.expanduser().read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as cause:
-        reason = getattr(cause, "strerror", None) or cause
-        raise ConfigError(f"the chat template {path} cannot be read: {reason}") from cause
 
 
 async def _collect(chunks: AsyncGenerator[Chunk]) -> list[Completion]:

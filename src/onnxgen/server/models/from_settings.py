@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from onnxgen.server.models.entry import ModelEntry
 from onnxgen.server.models.limits import TableLimits
 from onnxgen.server.models.loader import ModelLoader
 from onnxgen.server.models.models_file import check_defaults, read_models
-from onnxgen.server.models.table import ModelTable
+from onnxgen.server.models.table import Loader, ModelTable
 from onnxgen.server.settings import ServerSettings
 
 _MIB = 1 << 20
@@ -23,7 +24,11 @@ _OF_ONE_MODEL = ("served_model_name", "draft_model", "adapter", "chat_template",
 
 
 def open_table(
-    settings: ServerSettings, runtime: RuntimeConfig, *, progress: Progress = SILENT
+    settings: ServerSettings,
+    runtime: RuntimeConfig,
+    *,
+    progress: Progress = SILENT,
+    watched: Callable[[Loader], Loader] = lambda load: load,
 ) -> ModelTable:
     """The models of a server, none of them loaded.
 
@@ -31,6 +36,7 @@ def open_table(
         settings: How it serves.
         runtime: How models are run.
         progress: Shows what takes time while one is loaded.
+        watched: Makes what loads models a loader that somebody watches.
 
     Raises:
         ConfigError: The settings, or the file that they name, are wrong.
@@ -40,7 +46,7 @@ def open_table(
         engine_config(entry, settings, runtime_config(entry, runtime))
     return ModelTable(
         entries,
-        load=ModelLoader(settings, runtime, progress=progress),
+        load=watched(ModelLoader(settings, runtime, progress=progress)),
         limits=limits_of(settings),
         wait_s=settings.model_wait_s,
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from onnxgen.facade.embedder import Embedder
 from onnxgen.server.errors import ApiError
-from onnxgen.server.models.entry import ModelEntry
+from onnxgen.server.models.entry import ModelEntry, Task
 from onnxgen.server.models.limits import Held
 from onnxgen.server.models.loaded import LoadedModel
 from onnxgen.server.models.memory import expected_bytes, model_bytes
@@ -113,7 +113,7 @@ def context_of(model: LoadedModel) -> int | None:
     return None if embedder is None else embedder.max_length
 
 
-def _task(entry: ModelEntry, model: LoadedModel | None) -> str:
+def _task(entry: ModelEntry, model: LoadedModel | None) -> Task:
     if model is None:
         return entry.task
     return "embed" if model.llm is None else "generate"

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
+from onnxgen.server.models.entry import Task
+
 
 class ModelState(Enum):
     """How a model is."""
@@ -43,7 +45,7 @@ class ModelStatus:
     id: str
     aliases: tuple[str, ...]
     state: ModelState
-    task: str
+    task: Task
     uses: int
     pending: int
     loaded_at: float | None

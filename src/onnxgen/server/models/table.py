@@ -157,7 +157,8 @@ class ModelTable:
         place = self._find(name)
         place.retry_at = 0.0  # who asks for it by hand has perhaps mended it
         async with self.use(name):
-            return self._status(place)
+            pass
+        return self._status(place)
 
     async def unload(self, name: str | None, *, force: bool = False) -> ModelStatus:
         """Unload a model; the next request for it loads it again.
@@ -194,7 +195,7 @@ class ModelTable:
         place = self._find(name)
         async with self.use(name) as model:
             await warm_up(model)
-            return self._status(place)
+        return self._status(place)
 
     async def restart(self, name: str | None) -> ModelStatus:
         """Make a model's engine anew; its requests end with an error.
@@ -212,7 +213,7 @@ class ModelTable:
                 await self._revive(place, llm)
             finally:
                 self._begin_supervision(place, llm)
-            return self._status(place)
+        return self._status(place)
 
     def set_limits(self, limits: TableLimits) -> None:
         """Change limits. What is over them is unloaded soon."""

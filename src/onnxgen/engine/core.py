@@ -379,6 +379,7 @@ class EngineCore:
             prefixes=self._blocks.latest_prefixes(prefixes),
             block_size=self._blocks.shape.block_size,
             max_seq_tokens=self.max_seq_tokens,
+            scheduling=self._scheduler.config,
         )
 
     def adopt(self) -> None:

@@ -9,6 +9,7 @@ from onnxgen.engine.sample import Sample
 from onnxgen.engine.stats import StepStats
 from onnxgen.kvcache.manager import CacheManager
 from onnxgen.kvcache.prefix_view import PrefixView
+from onnxgen.scheduler.config import SchedulerConfig
 from onnxgen.scheduler.job import Job, JobState
 
 
@@ -49,6 +50,7 @@ class EngineView:
         prefixes: Beginnings of whole blocks that were used last, latest first.
         block_size: Tokens of a block.
         max_seq_tokens: The longest sequence, prompt and answer together.
+        scheduling: Budgets and rules as they are now.
     """
 
     steps: tuple[StepStats, ...]
@@ -56,6 +58,7 @@ class EngineView:
     prefixes: tuple[PrefixView, ...]
     block_size: int
     max_seq_tokens: int
+    scheduling: SchedulerConfig
 
 
 def sequence_views(samples: Iterable[tuple[Sample, Job]], blocks: CacheManager) -> tuple[SequenceView, ...]:

@@ -264,6 +264,7 @@ class CacheManager:
         return CacheUsage(
             full=groups[FULL],
             window=groups[WINDOW] if len(groups) > 1 else None,
+            block_size=shape.block_size,
             sequences=len(self._sequences),
             swapped=sum(s.swapped is not None for s in self._sequences.values()),
             checkpoints=len(self._checkpoints),

@@ -43,6 +43,7 @@ class CacheUsage:
     Attributes:
         full: Blocks of the layers that see the whole sequence.
         window: Blocks of the layers that see a window; None without such a group.
+        block_size: Token positions of a block.
         sequences: Open sequences, swapped ones included.
         swapped: Of these, how many are swapped out.
         checkpoints: Checkpoints not yet dropped.
@@ -60,6 +61,7 @@ class CacheUsage:
 
     full: GroupUsage
     window: GroupUsage | None
+    block_size: int
     sequences: int
     swapped: int
     checkpoints: int

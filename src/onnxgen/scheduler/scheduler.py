@@ -61,6 +61,11 @@ class Scheduler:
         self._left_rows = 0  # and how many of those may all give logits
         self._unreported: StepPlan | None = None  # what happened in a plan that came to nothing
 
+    @property
+    def config(self) -> SchedulerConfig:
+        """Budgets and rules as they are now."""
+        return self._config
+
     def plan(self) -> StepPlan | None:
         """Decide the next step, and reserve its blocks. None: no job can go on.
 

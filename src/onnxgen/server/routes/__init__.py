@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from onnxgen.server.routes import admin, chat, embeddings, health, messages, models, responses, sessions
+from onnxgen.server.routes import , debug, metrics, status
+    admin,
+    chat,
+    completions,
+    embeddings,
+    health,
+    messages,
+    models,
+    responses,
+    sessions,
+)
 
 ROUTERS: tuple[APIRouter, ...] = (
     chat.router,
+    completions.router,
     responses.router,
     messages.router,
     embeddings.router,
     models.router,
     sessions.router,
+    status.router,
+    metrics.router,
+    debug.router,
     health.router,
     admin.router,
 )

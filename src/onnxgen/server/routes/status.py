@@ -1,0 +1,30 @@
+"""`/v1/status` and `/v1/resources`: what a server does, and what it takes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+
+from onnxgen.server.observe.load import server_status
+from onnxgen.server.observe.resources import server_resources
+from onnxgen.server.schemas.status import ServerResources, ServerStatus
+from onnxgen.server.services import services_of
+
+router = APIRouter(prefix="/v1", tags=["observability"])
+
+Prefixes = Annotated[
+    int, Query(description="Beginnings that each model's cache knows, at most.", ge=0, le=1024)
+]
+
+
+@router.get("/status", response_model_exclude_none=True, summary="What the server does now")
+async def status(request: Request, prefixes: Prefixes = 0) -> ServerStatus:
+    """Say how busy each model is, for those who send requests to several servers."""
+    return await server_status(services_of(request), prefixes=prefixes)
+
+
+@router.get("/resources", response_model_exclude_none=True, summary="What the server takes")
+async def resources(request: Request) -> ServerResources:
+    """Say what the server and its models may take and take: cache, memory, threads, limits."""
+    return await server_resources(services_of(request))

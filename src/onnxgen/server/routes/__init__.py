@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from onnxgen.server.routes import , debug, metrics, status
+from onnxgen.server.routes import (
     admin,
     chat,
     completions,
+    debug,
     embeddings,
     health,
     messages,
+    metrics,
     models,
     responses,
     sessions,
+    status,
 )
 
 ROUTERS: tuple[APIRouter, ...] = (

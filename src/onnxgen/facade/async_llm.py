@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
@@ -326,6 +325,15 @@ class AsyncLLM:
             prefix, suffix, settings, file=file, repository=repository, context=context
         )
         return self._answer([question], priority=priority, tenant=tenant, salt=salt, name=name)
+
+    def prompt_ids(self, prompt: Prompt) -> list[int]:
+        """Token ids of a prompt, as `generate` shows it to the model.
+
+        Raises:
+            OptionError: It is empty.
+            TokenIdError: A token id is outside the vocabulary.
+        """
+        return list(self._text.encode_prompt(prompt))
 
     def chat_prompt(
         self,

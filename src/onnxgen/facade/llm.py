@@ -193,6 +193,15 @@ class LLM:
         question = self._text_model.text.chat_question(messages, settings, prompt_settings, tools=tools)
         return self._answer([question], stream=stream, single=True)
 
+    def prompt_ids(self, prompt: Prompt) -> list[int]:
+        """Token ids of a prompt, as `generate` shows it to the model.
+
+        Raises:
+            OptionError: It is empty.
+            TokenIdError: A token id is outside the vocabulary.
+        """
+        return list(self._text_model.text.encode_prompt(prompt))
+
     def chat_prompt(
         self,
         messages: Messages,

@@ -242,7 +242,9 @@ class Answers:
 def request_id_of(http: Request) -> str:
     """The request's id, as logs have it."""
     found = getattr(http.state, "request_id", None)
-    return found if isinstance(found, str) else uuid.uuid4().hex
+    if not isinstance(found, str):  # of an application without protection, which gives ids
+        found = http.state.request_id = uuid.uuid4().hex
+    return found
 
 
 def tenant_of(http: Request) -> str:

@@ -12,7 +12,7 @@ from onnxgen.facade.generation_options import GenerationOptions
 from onnxgen.facade.prompt_options import PromptOptions
 from onnxgen.facade.results import Chunk
 from onnxgen.preprocess.template_messages import text_size
-from onnxgen.server.generation.answers import INLINE_SIZE, Answers, open_answers
+from onnxgen.server.generation.answers import INLINE_SIZE, Answers, open_answers, request_id_of
 from onnxgen.server.services import Services
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ async def open_chat(
         ClientLeftError: The client left meanwhile.
         OnnxgenError: As `AsyncLLM.chat`.
     """
+    name = request_id_of(http)
 
     def chat(llm: AsyncLLM) -> AsyncGenerator[Chunk]:
         return llm.chat(
@@ -75,6 +76,7 @@ async def open_chat(
             priority=ask.priority,
             tenant=ask.tenant,
             salt=ask.salt,
+            name=name,
         )
 
     # definitions of tools become a grammar too, which takes longer than their length says

@@ -9,8 +9,9 @@ from onnxgen.server.models.entry import ModelEntry
 from onnxgen.server.models.from_settings import open_table
 from onnxgen.server.models.limits import TableLimits
 from onnxgen.server.models.loaded import LoadedModel
+from onnxgen.server.models.residents import Loader
 from onnxgen.server.models.states import ModelState, ModelStatus, TableHealth
-from onnxgen.server.models.table import Loader, ModelTable
+from onnxgen.server.models.table import ModelTable
 
 __all__ = [
     "LoadedModel",

@@ -14,6 +14,7 @@ from onnxgen.server.routes import (
     messages,
     metrics,
     models,
+    page,
     responses,
     sessions,
     status,
@@ -32,5 +33,6 @@ ROUTERS: tuple[APIRouter, ...] = (
     debug.router,
     health.router,
     admin.router,
+    page.router,
 )
 """All of them, in the order in which the OpenAPI document lists them."""

@@ -17,11 +17,14 @@ from onnxgen.cli.commands.run import run
 from onnxgen.cli.commands.show import show
 from onnxgen.cli.commands.version import show_version, version
 from onnxgen.cli.failures import FailureHandlingGroup
+from onnxgen.cli.lazy_commands import with_lazy_commands
 from onnxgen.cli.options import ConfigFile, LogLevel, Verbose, VersionFlag
 from onnxgen.cli.settings import GlobalOptions
 
 app = typer.Typer(
-    cls=FailureHandlingGroup,
+    cls=with_lazy_commands(
+        FailureHandlingGroup, serve=("onnxgen.cli.commands.serve:serve_command", "generate")
+    ),
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

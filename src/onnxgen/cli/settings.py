@@ -33,6 +33,7 @@ def load_settings(
     config_file: Path | None = None,
     log_level: str | None = None,
     verbose: bool = False,
+    plain_logs: bool = True,
     **flags: Any,
 ) -> ResolvedConfig:
     """Join the global options with a command's own, load the configuration, and set up logging.
@@ -42,6 +43,7 @@ def load_settings(
         config_file: The command's own ``--config``.
         log_level: The command's own ``--log-level``.
         verbose: The command's own ``--verbose``.
+        plain_logs: Write the log as plain lines; a command that does it otherwise says False.
         flags: Fields of `RuntimeConfig` given as options; None means not given.
 
     Raises:
@@ -58,5 +60,6 @@ def load_settings(
         flags={name: value for name, value in given.items() if value is not None},
         config_file=options.config_file,
     )
-    logging.basicConfig(level=resolved.config.log_level, format="%(levelname)s %(name)s: %(message)s")
+    if plain_logs:
+        logging.basicConfig(level=resolved.config.log_level, format="%(levelname)s %(name)s: %(message)s")
     return resolved

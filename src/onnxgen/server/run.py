@@ -9,12 +9,18 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp
 
-from onnxgen.errors import ConfigError
+from onnxgen.errors import BackendError, ConfigError, OnnxgenError
+from onnxgen.server.app import create_app
+from onnxgen.server.errors import ApiError
+from onnxgen.server.introduction import introduce
+from onnxgen.server.protection import protect
+from onnxgen.server.protection.http_protocol import ConnectionLimits, guarded_http_protocol
 from onnxgen.server.services import Services
 from onnxgen.server.settings import ServerSettings
 
@@ -54,39 +60,81 @@ def address_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def serve(app: Any, services: Services, listener: socket.socket) -> None:
+def protected_app(services: Services) -> ASGIApp:
+    """The application behind what protects it.
+
+    Raises:
+        ConfigError: A key is malformed, or the file of keys cannot be read.
+    """
+    return protect(create_app(services), services)
+
+
+def serve(services: Services, listener: socket.socket, *, say: Callable[[str], None]) -> None:
     """Serve until a signal comes, then end in good order.
 
     SIGTERM or the first SIGINT: no new connections; answers under way may take ``drain_s`` more seconds, then they end
     with an error that says why. A second SIGINT ends at once.
 
     Args:
-        app: The application.
-        services: What it shares.
+        services: What the application shares.
         listener: From `listen`; closed at the end.
+        say: Tells whoever started the server a line.
+
+    Raises:
+        BackendError: No model could be loaded.
+        ConfigError: See `protected_app`.
     """
     settings = services.settings
     config = uvicorn.Config(
-        app,
+        protected_app(services),
+        http=guarded_http_protocol(ConnectionLimits(max_connections=settings.max_connections)),
         lifespan="on",
         ws="none",
+        proxy_headers=False,  # else anybody on this machine says who asks
         log_config=None,
         access_log=False,
         server_header=False,
         backlog=_BACKLOG,
         timeout_keep_alive=settings.idle_timeout_s,
-        limit_concurrency=settings.max_connections,
         timeout_graceful_shutdown=round(settings.drain_s + _LAST_WORDS_S),
     )
-    _Server(config, services).run(sockets=[listener])
+    server = _Server(config, services, say)
+    server.run(sockets=[listener])
+    if server.failure is not None:
+        raise BackendError(server.failure)
 
 
 class _Server(uvicorn.Server):
-    """A server that drains when it is told to end."""
+    """A server that says what it has when that is there, and drains when it is told to end.
 
-    def __init__(self, config: uvicorn.Config, services: Services) -> None:
+    Attributes:
+        failure: Why it ended by itself; None if it did not.
+    """
+
+    def __init__(self, config: uvicorn.Config, services: Services, say: Callable[[str], None]) -> None:
         super().__init__(config)
-        self._services = services
+        self._services, self._say = services, say
+        self._introducing: asyncio.Task[None] | None = None
+        self.failure: str | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say what there is as soon as it was loaded."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            self._say(f"listening on {address_of(listener)}")
+        self._introducing = asyncio.get_running_loop().create_task(self._introduce())
+
+    async def _introduce(self) -> None:
+        models = self._services.models
+        try:
+            await models.preloaded()
+        except ApiError as error:
+            self.failure, self.should_exit = error.message, True
+            return
+        for model in models.loaded():
+            with contextlib.suppress(OnnxgenError):  # its engine died just now, which the log says
+                for line in await introduce(model):
+                    self._say(line)
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         """End: in good order, or at once if somebody insists."""
@@ -110,6 +158,8 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take no more connections, and wait for those that are there."""
         self._services.draining = True
+        if self._introducing is not None:
+            self._introducing.cancel()
         pending = asyncio.get_running_loop().create_task(self._end_answers())
         try:
             await super().shutdown(sockets)

@@ -52,6 +52,9 @@ class ObservedApp:
 
         try:
             await self._app(scope, receive, send_counted)
+        except Exception:
+            status = status or 500  # what is outside of this says so
+            raise
         finally:
             if status:
                 route, method = route_of(scope), scope["method"]

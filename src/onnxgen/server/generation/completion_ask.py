@@ -114,7 +114,9 @@ class CompletionAsk:
             try:
                 return llm.infill(prefix, suffix, options=options, **terms)
             except CapabilityError as cause:
-                raise _wrong("suffix", "is for models that were trained to fill gaps; this one was not") from cause
+                raise _wrong(
+                    "suffix", "is for models that were trained to fill gaps; this one was not"
+                ) from cause
         new = options.max_new_tokens or 0
         self.prompt_ids = [self._ids(prompt, llm, new=new) for prompt in self.prompts]
         _check_length(max(map(len, self.prompt_ids)), max_prompt_tokens)

@@ -193,8 +193,9 @@ def _named(error: OptionError, asked: Mapping[str, Any], named: Mapping[str, str
     message = str(error)
     if isinstance(error, GrammarError):
         return ApiError(400, message, param="response_format", code="invalid_grammar")
-    option = message.split(maxsplit=1)[0].rstrip(":,.") if message else ""
-    if option.split(".")[0] not in asked:
+    words = re.findall(r"[a-z_]+", message)
+    option = next((word for word in words if word in asked), None)
+    if option is None:
         return ApiError(400, message)
     field = named.get(option, option)
-    return ApiError(400, field + message[len(option) :], param=field)
+    return ApiError(400, message.replace(option, field, 1), param=field)

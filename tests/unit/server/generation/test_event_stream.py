@@ -1,0 +1,212 @@
+"""`EventStream`: events go out at once, in order, and what cannot be sent waits within bounds."""
+
+import asyncio
+
+import pytest
+
+from chat_server import WAIT_S
+from onnxgen.server.generation import event_stream
+from onnxgen.server.generation.answers import ClientLeftError
+from onnxgen.server.generation.event_stream import KEEP_ALIVE, EventStream
+
+
+class Socket:
+    """What is sent, and how."""
+
+    def __init__(self, *, before=None):
+        self.sent, self.before = [], before
+
+    async def send(self, message):
+        if self.before is not None:
+            await self.before(self)
+        self.sent.append(message)
+
+    @property
+    def bodies(self):
+        return [message["body"] for message in self.sent if message["type"] == "http.response.body"]
+
+    @property
+    def headers(self):
+        return {name.decode(): value.decode() for name, value in self.sent[0]["headers"]}
+
+
+def told(error):
+    return f"error: {error}\n\n".encode()
+
+
+async def never():
+    raise AssertionError("the stream reads nothing")
+
+
+async def streamed(events, socket, **options):
+    """Send a stream; it leaves nothing behind."""
+    released, before = [], asyncio.all_tasks()
+
+    async def release():
+        released.append(True)
+
+    stream = EventStream(events, **{"keep_alive_s": WAIT_S, "on_error": told, "release": release, **options})
+    try:
+        async with asyncio.timeout(WAIT_S):
+            await stream({"type": "http"}, never, socket.send)
+    finally:
+        assert released == [True]
+        assert asyncio.all_tasks() == before
+
+
+def test_events_of_one_moment_go_out_in_one_write():
+    async def events():
+        yield b"a"
+        yield b"b"
+        for _ in range(5):
+            await asyncio.sleep(0)
+        yield b"c"
+
+    async def work():
+        socket = Socket()
+        await streamed(events(), socket, headers={"X-Session-Id": "s"})
+        assert socket.bodies == [b"ab", b"c", b""]
+        assert [m.get("more_body") for m in socket.sent[1:]] == [True, True, False]
+        assert socket.sent[0]["status"] == 200
+        assert socket.headers == {
+            "content-type": "text/event-stream; charset=utf-8",
+            "cache-control": "no-cache, no-transform",
+            "x-accel-buffering": "no",
+            "x-session-id": "s",
+        }
+
+    asyncio.run(work())
+
+
+def test_silence_is_broken_by_comments():
+    async def work():
+        socket = Socket()
+
+        async def events():
+            while socket.bodies.count(KEEP_ALIVE) < 2:
+                await asyncio.sleep(0.001)
+            yield b"a"
+
+        await streamed(events(), socket, keep_alive_s=0.01)
+        assert socket.bodies[:2] == [KEEP_ALIVE, KEEP_ALIVE]
+        assert [body for body in socket.bodies if body != KEEP_ALIVE] == [b"a", b""]
+
+    asyncio.run(work())
+
+
+def test_an_error_is_the_last_event():
+    async def events():
+        yield b"a"
+        raise ValueError("broke")
+
+    async def work():
+        socket = Socket()
+        await streamed(events(), socket)
+        assert b"".join(socket.bodies) == b"aerror: broke\n\n"
+        assert socket.sent[-1]["more_body"] is False
+
+    asyncio.run(work())
+
+
+def test_nothing_is_said_to_a_client_that_left():
+    async def events():
+        yield b"a"
+        raise ClientLeftError("gone")
+
+    async def work():
+        socket = Socket()
+        await streamed(events(), socket)
+        assert b"".join(socket.bodies) == b"a"
+
+    asyncio.run(work())
+
+
+def test_what_waits_for_a_slow_client_is_bounded(monkeypatch):
+    monkeypatch.setattr(event_stream, "MAX_WAITING_BYTES", 100)
+    size, most = 30, 0
+
+    async def work():
+        nonlocal most
+        made = 0
+
+        async def events():
+            nonlocal made
+            for _ in range(50):
+                made += 1
+                yield b"x" * size
+
+        async def slowly(socket):
+            nonlocal most
+            await asyncio.sleep(0.001)
+            most = max(most, made * size - sum(map(len, socket.bodies)))
+
+        socket = Socket(before=slowly)
+        await streamed(events(), socket)
+        assert b"".join(socket.bodies) == b"x" * size * 50
+
+    asyncio.run(work())
+    assert 100 < most <= 3 * (100 + size)  # what is being sent, what waits, and one event
+
+
+def test_a_client_that_reads_nothing_is_given_up():
+    closed = []
+
+    async def events():
+        try:
+            while True:
+                yield b"x" * 1000
+        finally:
+            closed.append(True)
+
+    async def blocked(socket):
+        if len(socket.sent) == 3:
+            await asyncio.Event().wait()
+
+    async def work():
+        with pytest.raises(TimeoutError):
+            await streamed(events(), Socket(before=blocked), stall_timeout_s=0.05)
+
+    asyncio.run(work())
+    assert closed == [True]
+
+
+def test_a_socket_that_breaks_ends_the_stream():
+    closed = []
+
+    async def events():
+        try:
+            while True:
+                yield b"x"
+                await asyncio.sleep(0)
+        finally:
+            closed.append(True)
+
+    async def breaks(socket):
+        if len(socket.sent) == 3:
+            raise OSError("broken pipe")
+
+    asyncio.run(streamed(events(), Socket(before=breaks)))
+    assert closed == [True]
+
+
+def test_a_cancelled_stream_closes_its_events():
+    closed = []
+
+    async def events():
+        try:
+            yield b"x"
+            await asyncio.Event().wait()
+        finally:
+            closed.append(True)
+
+    async def work():
+        socket = Socket()
+        task = asyncio.create_task(streamed(events(), socket))
+        while not socket.bodies:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(work())
+    assert closed == [True]

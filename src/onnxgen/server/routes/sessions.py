@@ -6,7 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from onnxgen.server.errors import ApiError
+from onnxgen.server.generation.answers import tenant_of
+from onnxgen.server.generation.messages import normalized_messages
 from onnxgen.server.schemas.sessions import (
     SessionList,
     SessionObject,
@@ -31,21 +32,17 @@ async def create(request: Request, asked: SessionRequest | None = None) -> Sessi
     begins one too, without this.
     """
     services = services_of(request)
-    messages = asked.messages if asked else []
-    if len(messages) > services.settings.max_messages:
-        raise ApiError(
-            400,
-            f"a session may begin with {services.settings.max_messages} messages, got {len(messages)}",
-            param="messages",
-        )
-    return _shown(services.sessions.create(_tenant_of(request), messages), services.sessions)
+    messages = list(asked.messages) if asked else []
+    if messages:
+        messages = normalized_messages(messages, max_messages=services.settings.max_messages)
+    return _shown(services.sessions.create(tenant_of(request), messages), services.sessions)
 
 
 @router.get("", summary="List conversations")
 async def list_sessions(request: Request, limit: Limit = 100) -> SessionList:
     """List the conversations of this API key, the one used last first."""
     store = services_of(request).sessions
-    sessions = store.sessions(_tenant_of(request))
+    sessions = store.sessions(tenant_of(request))
     return SessionList(data=[_shown(s, store) for s in sessions[:limit]], has_more=len(sessions) > limit)
 
 
@@ -53,19 +50,15 @@ async def list_sessions(request: Request, limit: Limit = 100) -> SessionList:
 async def read(request: Request, session_id: SessionId) -> SessionWithMessages:
     """Read a conversation with its messages."""
     store = services_of(request).sessions
-    session = store.find(session_id, _tenant_of(request))
+    session = store.find(session_id, tenant_of(request))
     return SessionWithMessages(**_shown(session, store).model_dump(), messages=session.messages)
 
 
 @router.delete("/{session_id:path}", status_code=204, summary="Forget a conversation")
 async def delete(request: Request, session_id: SessionId) -> Response:
     """Forget a conversation; an answer that is under way goes on and is not remembered."""
-    services_of(request).sessions.delete(session_id, _tenant_of(request))
+    services_of(request).sessions.delete(session_id, tenant_of(request))
     return Response(status_code=204)
-
-
-def _tenant_of(request: Request) -> str:
-    return getattr(request.state, "tenant", "")
 
 
 def _shown(session: Session, store: SessionStore) -> SessionObject:

@@ -103,10 +103,12 @@ def test_another_tenant_finds_nothing(method):
 def test_too_much_to_begin_with_is_refused():
     world = World(max_messages=2, max_sessions_mb=0.001)
     message = {"role": "user", "content": "x" * 600}
-    many, large = world.ask(
+    many, large, odd = world.ask(
         ("POST", "/v1/sessions", {"messages": [message] * 3}),
         ("POST", "/v1/sessions", {"messages": [message]}),
+        ("POST", "/v1/sessions", {"messages": [{"role": "alien", "content": ""}]}),
     )
     assert (many.status_code, many.json()["error"]["param"]) == (400, "messages")
+    assert (odd.status_code, odd.json()["error"]["param"]) == (400, "messages[0].role")
     assert (large.status_code, large.json()["error"]["code"]) == (413, "session_too_large")
     assert len(world.store) == 0

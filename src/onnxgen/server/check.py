@@ -13,6 +13,7 @@ from onnxgen.facade.template_file import read_template_file
 from onnxgen.foundations.progress import SILENT, Progress
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.preprocess.tool_calls.detection import named_tool_call_format
+from onnxgen.scheduler.policies import make_policy
 from onnxgen.server.introduction import in_columns, what_it_does
 from onnxgen.server.models import ModelEntry
 from onnxgen.server.models.engine_options import engine_config, runtime_config
@@ -56,6 +57,7 @@ def check_model(
         entry.draft_model, config=config, precision=entry.precision, progress=progress
     )
     engine = engine_config(entry, settings, config)
+    make_policy(engine.scheduler)  # raises where there is none of that name
     for proposer in proposer_recipes(text.spec, config, engine.speculation, draft=draft or None):
         proposer.check(text.spec, tokenizer=text.tokenizer)
     said = {

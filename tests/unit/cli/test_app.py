@@ -17,6 +17,7 @@ from onnxgen.errors import (
 COMMANDS = [
     "run",
     "generate",
+    "serve",
     "pull",
     "build",
     "list",

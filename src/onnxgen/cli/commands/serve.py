@@ -34,7 +34,9 @@ def serve(
     log_level: LogLevel = None,
     verbose: Verbose = False,
 ) -> None:
-    """Serve a model over HTTP: OpenAI's API, Anthropic's messages, a chat page at /.
+    """Serve models over HTTP, as OpenAI's API does.
+
+    Also Anthropic's messages, and a chat page at /.
 
     Each option can also be a variable, whose name stands in brackets, or a key of the table [serve] of the
     configuration file. Flags win over variables, variables over the file.

@@ -37,7 +37,9 @@ class JsonDepth:
         return False
 
     def _without_strings(self, piece: bytes) -> bytes:
-        if self._escaped and piece:
+        if not piece:
+            return b""
+        if self._escaped:
             piece, self._escaped = piece[1:], False
         if self._in_string:
             rest = _REST_OF_STRING.match(piece)

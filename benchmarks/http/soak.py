@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
@@ -75,7 +76,6 @@ class Checker:
 
     def __init__(self, questions: Sequence[Question], alone: Sequence[Answer]) -> None:
         self._questions, self._alone = questions, [answer.text for answer in alone]
-        assert len(set(self._alone)) == len(alone), "an answer that belongs to somebody else would not show"
 
     def problems(self, number: int, answer: Answer) -> list[str]:
         """What is wrong with an answer to a question, beside its form."""
@@ -89,6 +89,15 @@ class Checker:
             others = [other for other, alone in enumerate(self._alone) if alone == text]
             found.append(f"it is the answer to question {others[0]}" if others else _difference(text, right))
         return found
+
+
+def with_answers_of_their_own(
+    questions: Sequence[Question], alone: Sequence[Answer]
+) -> tuple[list[Question], list[Answer]]:
+    """The questions, with their answers, that no other question shares its answer with: a crossed one would not show."""
+    times = Counter(answer.text for answer in alone)
+    kept = [pair for pair in zip(questions, alone, strict=True) if times[pair[1].text] == 1]
+    return [question for question, _ in kept], [answer for _, answer in kept]
 
 
 def _difference(text: str, right: str) -> str:
@@ -118,6 +127,7 @@ def endure(
     """
     questions = recognizable(clients, new_tokens=new_tokens)
     alone = asyncio.run(_alone(target, questions))
+    questions, alone = with_answers_of_their_own(questions, alone)
     checker, pieces = Checker(questions, alone), _Pieces()
     say(f"{len(questions)} answers alone; now {clients} clients for {seconds:g} s")
     samples: list[Sample] = []

@@ -88,7 +88,7 @@ class AnswerDecoder:
             if len(part) > self._left:
                 raise WireError(f"{len(part) - self._left} bytes more than Content-Length said")
             self._left -= len(part)
-            self.is_whole = self._left == 0
+            self.is_whole = not self._left
         return [part] if part else []
 
     def _chunks(self) -> list[bytes]:

@@ -91,12 +91,14 @@ def recognizable(count: int, *, new_tokens: int) -> list[Question]:
     """
     questions = []
     for number in range(count):
-        if number % 2:
-            things = f"{WORDS[number % len(WORDS)]} and a {WORDS[(number * 7 + 3) % len(WORDS)]}"
+        pair, kind = divmod(number, 2)
+        if kind:
+            first, second = pair % len(WORDS), (pair + pair // len(WORDS) + 1) % len(WORDS)
+            things = f"{WORDS[first]} and a {WORDS[second]}"
             prompt = [{"role": "user", "content": f"Write a short story about a {things}."}]
             questions.append(Question(CHAT, prompt, new_tokens))
         else:
-            first = 1105 + 137 * (number // 2)
+            first = 1105 + 137 * pair
             counted = " ".join(str(first + step) for step in range(8))
             questions.append(Question(COMPLETIONS, counted, new_tokens))
     return questions

@@ -12,6 +12,9 @@ from onnxgen.server.sessions.session import Turn
 class KeptAnswer:
     """Hears an answer, and remembers it at its end: what came of it if the client stopped it, nothing if it failed.
 
+    An answer that is whole is remembered before its client has the end of it, or a quick one's next question would find
+    the conversation in use.
+
     Args:
         turn: Of the conversation.
         answers: The one answer.
@@ -22,24 +25,25 @@ class KeptAnswer:
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._calls: list[ToolCall] = []
-        self._completion: Completion | None = None
         answers.listen(self._hear)
 
     def remember(self) -> None:
         """The answers are closed."""
-        if self._completion is not None:
-            self._turn.remember(self._completion.message, token_count=session_tokens(self._completion))
-        elif self._answers.outcome == "cancelled" and (self._text or self._reasoning or self._calls):
+        has_pieces = self._text or self._reasoning or self._calls
+        if self._turn.is_open and self._answers.outcome == "cancelled" and has_pieces:
             message = answer_message("".join(self._text), "".join(self._reasoning), self._calls)
             self._turn.remember(message)
 
     def _hear(self, chunk: Chunk) -> None:
+        if chunk.completion is not None:
+            self._turn.remember(chunk.completion.message, token_count=session_tokens(chunk.completion))
+            self._turn.end()
+            return
         if chunk.text:
             self._text.append(chunk.text)
         if chunk.reasoning:
             self._reasoning.append(chunk.reasoning)
         self._calls += chunk.tool_calls
-        self._completion = chunk.completion or self._completion
 
 
 def session_tokens(completion: Completion) -> int:

@@ -136,11 +136,15 @@ class Turn:
     Args:
         session: The conversation.
         sent: What the request brings.
+
+    Attributes:
+        is_open: It has begun and not ended, so that nobody else has the conversation.
     """
 
     def __init__(self, session: Session, sent: Sequence[Message]) -> None:
         self._session, self._sent = session, sent
         self._all: list[Message] = []
+        self.is_open = False
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -171,15 +175,20 @@ class Turn:
             )
         self._all = joined(session.messages, self._sent)
         session.check_size(self._all)
-        session.in_use = True
+        self.is_open = session.in_use = True
         session.touch()
         return self
+
+    def end(self) -> None:
+        """Let the next request have the conversation. The end of the ``with`` statement does it too."""
+        if self.is_open:
+            self.is_open = self._session.in_use = False
+            self._session.touch()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._session.in_use = False
-        self._session.touch()
+        self.end()
 
 
 def _size_of(messages: Sequence[Message]) -> int:

@@ -85,6 +85,19 @@ def test_two_requests_at_once_are_a_conflict():
     assert [m["content"] for m in session.messages] == ["three", "ok"]
 
 
+def test_a_turn_that_ended_early_leaves_the_conversation_to_the_next():
+    session = store_of().create("t")
+    with session.turn([said("one")]) as first:
+        first.remember(answered("1"))
+        first.end()
+        assert not first.is_open
+        with session.turn([said("two")]):
+            first.end()
+            assert session.in_use
+        assert not session.in_use
+    assert not session.in_use
+
+
 def test_an_unknown_id_begins_a_conversation_and_a_known_one_is_the_same():
     store = store_of()
     first = store.open("mine", "t")

@@ -54,6 +54,11 @@ class ChatForm:
             reasoning=reasoning,
         )
 
+    @property
+    def template_text(self) -> str:
+        """The chat template, as it is written."""
+        return self._template.text
+
     @cached_property
     def markers(self) -> ReasoningMarkers | None:
         """What stands around reasoning; None: the model marks none, or writes harmony messages."""
@@ -115,6 +120,7 @@ class ChatForm:
         *,
         tools: Messages,
         definitions: Sequence[ToolDefinition],
+        add_generation_prompt: bool = True,
     ) -> ChatPrompt:
         """The prompt for a conversation.
 
@@ -123,6 +129,7 @@ class ChatForm:
             options: How it becomes a prompt.
             tools: What is offered, as it was given.
             definitions: Likewise, as it was read.
+            add_generation_prompt: The answer begins at the end; False: another message may follow.
 
         Raises:
             ChatTemplateError: The template refuses the messages.
@@ -138,6 +145,7 @@ class ChatForm:
             messages,
             **options.template_variables,
             tools=tools or None,
+            add_generation_prompt=add_generation_prompt,
             continue_final_message=options.continue_final_message,
             fold_system=options.fold_system,
             allow_special_tokens=options.allow_special_tokens,

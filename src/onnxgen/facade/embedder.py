@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 
 from onnxgen.backends.base import Backend
+from onnxgen.engine.request import check_ids
 from onnxgen.engine.sampling.checks import check_integer
 from onnxgen.errors import ContextLengthError, OptionError, StateError
 from onnxgen.facade.model import Model
@@ -197,9 +198,12 @@ class Embedder:
 
     def _encoded(self, given: Sequence[str | list[int]], source: VectorSource) -> list[list[int]]:
         as_ids = iter(self._frame.encode([each for each in given if isinstance(each, str)]))
+        vocab_size = source.tokenizer.vocab_size
         return [
-            next(as_ids) if isinstance(each, str) else [source.tokenizer.check_id(i) for i in each]
-            for each in given
+            next(as_ids)
+            if isinstance(each, str)
+            else check_ids(each, vocab_size, what=f"text {place}").tolist()
+            for place, each in enumerate(given)
         ]
 
     def _fitted(self, index: int, ids: list[int], *, truncate: bool) -> tuple[list[int], bool]:

@@ -95,6 +95,11 @@ class LLM:
         return self._text_model.model
 
     @property
+    def chat_template(self) -> str | None:
+        """The chat template, as it is written; None: there is none."""
+        return self._text_model.text.chat_template
+
+    @property
     def has_chat_template(self) -> bool:
         """Whether the model folder says how a conversation is written, so that `chat` and `session` work."""
         return self._text_model.text.has_chat_template
@@ -208,15 +213,27 @@ class LLM:
         *,
         tools: Messages | None = None,
         prompt_options: PromptOptions | None = None,
+        add_generation_prompt: bool = True,
     ) -> ChatPrompt:
         """What `chat` shows the model of a conversation: text and token ids.
+
+        Args:
+            messages: See `chat`.
+            tools: See `chat`.
+            prompt_options: See `chat`.
+            add_generation_prompt: The answer begins at the end, as `chat` has it; False: another message may follow.
 
         Raises:
             ChatTemplateError: The model has no chat template, or it refuses the messages.
             OptionError: A definition of a tool is wrong.
             CapabilityError: Tools are given, and the chat template has no place for them.
         """
-        return self._text_model.text.chat_prompt(messages, given_prompt_options(prompt_options), tools=tools)
+        return self._text_model.text.chat_prompt(
+            messages,
+            given_prompt_options(prompt_options),
+            tools=tools,
+            add_generation_prompt=add_generation_prompt,
+        )
 
     @overload
     def infill(

@@ -100,9 +100,14 @@ class ModelText:
         return Question(self.request(self.encode_prompt(prompt), options, grammar=options.grammar), options)
 
     def chat_prompt(
-        self, messages: Messages, prompt_options: PromptOptions, *, tools: Messages | None = None
+        self,
+        messages: Messages,
+        prompt_options: PromptOptions,
+        *,
+        tools: Messages | None = None,
+        add_generation_prompt: bool = True,
     ) -> ChatPrompt:
-        """What a conversation looks like to the model.
+        """What a conversation looks like to the model, up to where its answer begins, or another message may follow.
 
         Raises:
             ChatTemplateError: The model has no chat template, or it refuses the messages.
@@ -114,7 +119,13 @@ class ModelText:
         form, definitions = self._chat_form, read_tools(tools or ())
         if definitions:
             form.tool_format(prompt_options.tool_call_format)  # refuses tools that cannot be shown
-        return form.prompt(messages, prompt_options, tools=tools or (), definitions=definitions)
+        return form.prompt(
+            messages,
+            prompt_options,
+            tools=tools or (),
+            definitions=definitions,
+            add_generation_prompt=add_generation_prompt,
+        )
 
     def chat_question(
         self,
@@ -177,6 +188,11 @@ class ModelText:
         stop_ids = (*options.stop_token_ids, *prompt.stop_ids)
         options = options.with_changes({"stop_token_ids": stop_ids})
         return Question(self.request(prompt.token_ids, options, grammar=options.grammar), options)
+
+    @property
+    def chat_template(self) -> str | None:
+        """The chat template, as it is written; None: there is none."""
+        return self._chat_form.template_text if self.has_chat_template else None
 
     @property
     def has_chat_template(self) -> bool:

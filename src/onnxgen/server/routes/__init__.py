@@ -18,6 +18,7 @@ from onnxgen.server.routes import (
     responses,
     sessions,
     status,
+    tokens,
 )
 
 ROUTERS: tuple[APIRouter, ...] = (
@@ -26,6 +27,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     responses.router,
     messages.router,
     embeddings.router,
+    tokens.router,
     models.router,
     sessions.router,
     status.router,

@@ -60,7 +60,12 @@ def chunks(
         "".join(what for kind, what in pieces if kind == "text"),
         tuple(1 for _ in pieces),
         finish,
-        Usage(prompt, len(pieces), cached),
+        Usage(
+            prompt,
+            len(pieces),
+            cached,
+            reasoning_tokens=sum(kind == "reasoning" for kind, _ in pieces),
+        ),
         Timings(None, None, None, None),
         reasoning="".join(what for kind, what in pieces if kind == "reasoning"),
         stop=stop,

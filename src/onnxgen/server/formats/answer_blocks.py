@@ -118,6 +118,8 @@ class AnswerBlocks:
     def _grow(self, kind: Kind, text: str) -> Iterator[Step]:
         if self._open is None or self._open.kind != kind:
             yield from self._begin(kind)
+            if kind == "text":
+                self._logprobs = _of_text(self._logprobs, text)
         block = self._open
         assert block is not None
         logprobs: list[TokenLogprob] = []
@@ -137,3 +139,13 @@ class AnswerBlocks:
         block, self._open = self._open, None
         if block is not None:
             yield Step("close", block)
+
+
+def _of_text(logprobs: list[TokenLogprob], text: str) -> list[TokenLogprob]:
+    """Those of the tokens that make a text, without those of marks in front of it."""
+    start = b"".join(token.token_bytes for token in logprobs).rfind(text.encode())
+    kept = 0
+    while start > 0 and kept < len(logprobs):
+        start -= len(logprobs[kept].token_bytes)
+        kept += start >= 0
+    return logprobs[kept:]

@@ -82,7 +82,9 @@ class ResponseRequest(GenerationFields):
 
     def length(self) -> tuple[str, int | None]:
         """See `GenerationFields.length`."""
-        return "max_output_tokens", self.max_output_tokens or self.max_tokens
+        if self.max_output_tokens is None and self.max_tokens is not None:
+            return "max_tokens", self.max_tokens
+        return "max_output_tokens", self.max_output_tokens
 
     def num_logprobs(self) -> tuple[str, int | None]:
         """See `GenerationFields.num_logprobs`."""

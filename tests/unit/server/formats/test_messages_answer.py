@@ -100,6 +100,7 @@ def test_usage_counts_what_was_cached_apart() -> None:
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 4,
         "output_tokens": 1,
+        "output_tokens_details": {"thinking_tokens": 0},
     }
     assert events[-2]["usage"] == message["usage"]
 

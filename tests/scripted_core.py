@@ -6,6 +6,7 @@ Sample ``i`` of a request with prompt ``[..., p]`` answers ``p + 1 + 100 * i``, 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import threading
@@ -20,6 +21,8 @@ from onnxgen.foundations.progress import current_progress
 ENDLESS = 10**9
 REFUSED, CRASHES, KILLED, EXITS, HANGS = 9001, 9002, 9003, 9004, 9005
 """Last tokens of prompts that make the engine do such things: refuse, or, in the request's third step, the others."""
+
+_log = logging.getLogger("onnxgen.scripted")
 
 GATES: dict[str, threading.Event] = {}
 """Patterns that take until their event is set to be made ready, in this process."""
@@ -63,6 +66,9 @@ class ScriptedCore:
 
     def submit(self, request):
         self._own()
+        if request.name is not None:
+            _log.info("not to be heard of by default")
+            _log.warning("took %s", request.name)
         if request.prompt[-1] == REFUSED:
             raise ContextLengthError(
                 f"{len(request.prompt)} prompt tokens do not fit the context of 0 tokens"
@@ -96,6 +102,10 @@ class ScriptedCore:
     def stats(self):
         self._own()
         return {"steps": self.steps, "cancelled": list(self.cancelled), "pid": os.getpid()}
+
+    def view(self, *, steps, prefixes):
+        self._own()
+        return ("view", steps, prefixes)
 
     def reconfigure(self, config):
         self._own()

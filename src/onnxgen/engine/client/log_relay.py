@@ -25,10 +25,10 @@ class LogRelay(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Report a record."""
         try:
-            text = record.getMessage()
+            trace = None
             if record.exc_info is not None and record.exc_info[0] is not None:
-                text += "\n" + "".join(traceback.format_exception(*record.exc_info)).rstrip()
-            self._report(Logged(record.name, record.levelno, text, record.created))
+                trace = "".join(traceback.format_exception(*record.exc_info)).rstrip()
+            self._report(Logged(record.name, record.levelno, record.getMessage(), trace, record.created))
         except Exception:  # noqa: BLE001 - as handlers of the standard library do
             self.handleError(record)
 
@@ -52,5 +52,6 @@ def write_log(record: Logged) -> None:
     if not logger.isEnabledFor(record.level):
         return
     made = logger.makeRecord(record.logger, record.level, "", 0, "%s", (record.text,), None)
+    made.exc_text = record.trace  # formatters write it below the message
     made.created, made.msecs = record.created_s, record.created_s % 1 * 1000
     logger.handle(made)

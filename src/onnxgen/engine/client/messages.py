@@ -249,13 +249,15 @@ class Logged:
     Attributes:
         logger: Name of the logger.
         level: As `logging` has it.
-        text: The whole text.
+        text: The message.
+        trace: The traceback, where there is one.
         created_s: When, in seconds since 1970.
     """
 
     logger: str
     level: int
     text: str
+    trace: str | None
     created_s: float
 
 

@@ -171,9 +171,15 @@ def _interrupts_held_back() -> Generator[None]:
 
 def _read(reports: IO[bytes], receiver: Receiver) -> None:
     frames = FrameReader(reports.fileno())
-    with contextlib.suppress(EOFError, OSError), reports:
-        while True:
-            receiver.receive(frames.read())
+    try:
+        with contextlib.suppress(EOFError, OSError), reports:
+            while True:
+                receiver.receive(frames.read())
+    except Exception as failure:  # nobody would hear of the engine any more
+        _log.exception("what the engine's process reports cannot be read")
+        error = EngineDeadError(f"what the engine's process reports cannot be read: {failure}")
+        error.__cause__ = failure
+        receiver.end(error)
 
 
 def _write(requests: IO[bytes], frames: SimpleQueue[bytes | None]) -> None:

@@ -105,5 +105,5 @@ def _request_id(record: logging.LogRecord) -> str | None:
 
 def _exception(record: logging.LogRecord) -> str | None:
     if not record.exc_info or record.exc_info[0] is None:
-        return None
+        return record.exc_text  # of a record that comes from another process
     return "".join(traceback.format_exception(*record.exc_info)).rstrip()

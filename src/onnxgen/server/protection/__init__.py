@@ -62,4 +62,4 @@ def protect(app: ASGIApp, services: Services, *, now: Callable[[], float] = time
         allow_headers=("*",),
         expose_headers=_SHOWN_TO_PAGES,
     )
-    return Boundary(ObservedApp(app, metrics=services.observer.metrics))
+    return Boundary(ObservedApp(app, metrics=services.observer.metrics), root_path=settings.root_path)

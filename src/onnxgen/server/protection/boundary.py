@@ -30,11 +30,14 @@ class Boundary:
 
     Args:
         app: What is inside.
+        root_path: The path under which a proxy shows the server: all inside must leave out the same.
         new_id: Makes ids.
     """
 
-    def __init__(self, app: ASGIApp, *, new_id: Callable[[], str] = new_request_id) -> None:
-        self._app, self._new_id = app, new_id
+    def __init__(
+        self, app: ASGIApp, *, root_path: str = "", new_id: Callable[[], str] = new_request_id
+    ) -> None:
+        self._app, self._root_path, self._new_id = app, root_path.rstrip("/"), new_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a connection, as ASGI says."""
@@ -44,6 +47,8 @@ class Boundary:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1003})
             return
+        if self._root_path:
+            scope["root_path"] = self._root_path
         given = Headers(scope=scope).get("x-request-id", "")
         request_id = given if _SANE_ID.fullmatch(given) else self._new_id()
         scope.setdefault("state", {})["request_id"] = request_id

@@ -158,6 +158,8 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take no more connections, and wait for those that are there."""
         self._services.draining = True
+        drain_s = self._services.settings.drain_s
+        self._say(f"ending; what is under way may take {drain_s:g} s more, Ctrl-C again ends at once")
         if self._introducing is not None:
             self._introducing.cancel()
         pending = asyncio.get_running_loop().create_task(self._end_answers())

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 from fastapi import FastAPI
 
 from onnxgen.server.error_answers import answer_errors
+from onnxgen.server.openapi import document_errors
 from onnxgen.server.routes import ROUTERS
 from onnxgen.server.services import Services
 from onnxgen.version import __version__
@@ -37,7 +38,6 @@ def create_app(services: Services) -> FastAPI:
         version=__version__,
         summary="Generative models in ONNX format, served as OpenAI's API does.",
         lifespan=lifespan,
-        root_path=settings.root_path,
         docs_url="/docs" if settings.enable_docs else None,
         redoc_url=None,
         openapi_url="/openapi.json" if settings.enable_docs else None,
@@ -46,4 +46,6 @@ def create_app(services: Services) -> FastAPI:
     answer_errors(app)
     for router in ROUTERS:
         app.include_router(router)
+    asks_for_keys = bool(settings.api_key or settings.admin_key or settings.api_key_file)
+    document_errors(app, asks_for_keys=asks_for_keys, public_metrics=settings.public_metrics)
     return app

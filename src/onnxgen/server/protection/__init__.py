@@ -20,7 +20,7 @@ from onnxgen.server.protection.keys import KeyRing
 from onnxgen.server.protection.rate_limit import RateLimit
 from onnxgen.server.services import Services
 
-_METHODS = ("GET", "HEAD", "POST", "DELETE")
+_METHODS = ("GET", "HEAD", "POST", "PATCH", "DELETE")
 _SHOWN_TO_PAGES = (
     "X-Request-Id",
     "X-Session-Id",

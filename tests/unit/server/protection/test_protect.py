@@ -32,8 +32,8 @@ class Clock:
         return self.s
 
 
-def routes(**options: Any) -> FastAPI:
-    app = FastAPI(docs_url=None, openapi_url=None, **options)
+def routes() -> FastAPI:
+    app = FastAPI(docs_url=None, openapi_url=None)
     answer_errors(app)
 
     def told(request: Request) -> dict[str, Any]:
@@ -237,7 +237,7 @@ def test_without_keys_operators_are_those_of_the_machine():
 
 
 def test_a_path_behind_a_proxy_is_judged_as_routes_know_it():
-    app = server(app=routes(root_path="/ai"), api_key=["one"], root_path="/ai/")
+    app = server(api_key=["one"], root_path="/ai/")
     assert ask(app, "GET", "/ai/health").status_code == 200
     for path in ("/ai/v1/admin/models", "/v1/admin/models"):  # whether the proxy leaves it out or not
         assert code_of(ask(app, "GET", path, headers=bearer("one"))) == (403, "needs_admin_key")

@@ -9,13 +9,12 @@ once a decoder has fused everything into one string, `text_stages` take that str
 from __future__ import annotations
 
 import codecs
-import re
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from onnxgen.preprocess.byte_alphabet import token_bytes
+from onnxgen.preprocess.byte_level_decoder import BYTE_TOKEN
 
-_BYTE_TOKEN = re.compile(r"<0x(\+[0-9a-fA-F]|[0-9a-fA-F]{2})>")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -238,5 +237,5 @@ class ByteLevelStage:
 def _fallback_byte(token: str) -> int | None:
     if not token.startswith("<0x"):
         return None
-    match = _BYTE_TOKEN.fullmatch(token)
+    match = BYTE_TOKEN.fullmatch(token)
     return int(match[1], 16) if match else None

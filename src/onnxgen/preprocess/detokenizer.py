@@ -30,7 +30,7 @@ class IncrementalDetokenizer:
         self._tokenizer = tokenizer
         self._skipped = tokenizer.special_ids - shown_ids if skip_special_tokens else frozenset[int]()
         self._given = 0
-        self._decoder = stream_decoder(tokenizer.decoder_spec)
+        self._decoder = stream_decoder(tokenizer.decoder_spec_without(self._skipped))
         self._held_ids: list[int] = []
         self._finished = False
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
+from onnxgen.preprocess.byte_level_decoder import decoder_steps
 from onnxgen.preprocess.decoder_stages import (
     ByteFallbackStage,
     ByteLevelStage,
@@ -76,7 +77,7 @@ def stream_decoder(spec: Mapping[str, Any] | None) -> StreamDecoder | None:
         return StreamDecoder([FirstStage(_same, lambda token: " " + token)])
     stages: list[Stage] = []
     fused = False
-    for part in _flatten(spec):
+    for part in decoder_steps(spec):
         if part["type"] == "Fuse":
             fused = True
             continue
@@ -98,7 +99,7 @@ def token_bytes_reader(spec: Mapping[str, Any] | None) -> Callable[[str], bytes]
         return lambda token: (" " + token).encode()
     stages: list[Stage] = []
     fused = False
-    for part in _flatten(spec):
+    for part in decoder_steps(spec):
         fused = fused or part["type"] == "Fuse"
         stage = (_text_stage(part) if fused else None) or _token_stage(part)
         stages += [] if stage is None else [stage]
@@ -116,13 +117,6 @@ def token_bytes_reader(spec: Mapping[str, Any] | None) -> Callable[[str], bytes]
         return piece.encode() if isinstance(piece, str) else piece
 
     return read
-
-
-def _flatten(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    if spec["type"] != "Sequence":
-        return [spec]
-    parts = cast("list[Mapping[str, Any]]", spec["decoders"])
-    return [leaf for part in parts for leaf in _flatten(part)]
 
 
 def _token_stage(spec: Mapping[str, Any]) -> Stage | None:

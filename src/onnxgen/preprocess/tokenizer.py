@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnxgen.errors import OptionError, TokenIdError
+from onnxgen.preprocess.byte_level_decoder import simplified_decoder
 from onnxgen.preprocess.special_text import SpecialText
 from onnxgen.preprocess.stream_decoder import token_bytes_reader
 from onnxgen.preprocess.tokenizer_file import load_tokenizer_file
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import tokenizers
 
 _REMEMBERED = 16
-"""So many searches of the vocabulary are kept."""
+"""So many searches of the vocabulary of each kind are kept."""
 
 
 class Tokenizer:
@@ -58,6 +59,7 @@ class Tokenizer:
         self.special_ids: frozenset[int] = frozenset(t.id for t in self.added_tokens if t.special)
         self._prefix_ids, self._suffix_ids = self._ids_to_add()
         self._ids_holding = lru_cache(maxsize=_REMEMBERED)(self._find_ids_holding)
+        self._decoder_specs = lru_cache(maxsize=_REMEMBERED)(self._simplified)
 
     @classmethod
     def from_folder(cls, folder: str | Path, *, model_vocab_size: int | None = None) -> Tokenizer:
@@ -121,6 +123,16 @@ class Tokenizer:
         """The ``decoder`` section of ``tokenizer.json``, or None where there is none."""
         decoder = self._backend.decoder
         return None if decoder is None else json.loads(decoder.__getstate__())
+
+    def decoder_spec_without(self, skipped: frozenset[int]) -> Mapping[str, Any] | None:
+        """What `decoder_spec` comes to for text that has none of these tokens, in as few steps as can be."""
+        return self._decoder_specs(skipped)
+
+    def _simplified(self, skipped: frozenset[int]) -> Mapping[str, Any] | None:
+        vocabulary = self._backend.get_vocab
+        return simplified_decoder(
+            self.decoder_spec, lambda: (token for token, i in vocabulary(True).items() if i not in skipped)
+        )
 
     def encode(self, text: str, *, add_special_tokens: bool = False, parse_special: bool = True) -> list[int]:
         """Turn text into ids.

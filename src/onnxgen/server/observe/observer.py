@@ -10,6 +10,7 @@ from typing import Protocol
 from onnxgen.facade.results import Chunk
 from onnxgen.server.observe.ended import EndedRequest, Outcome
 from onnxgen.server.observe.engine_metrics import EngineMetrics, StatusTable
+from onnxgen.server.observe.listener import RequestListener
 from onnxgen.server.observe.metrics import Metrics
 from onnxgen.server.observe.recent_requests import RecentRequests
 from onnxgen.server.observe.watch import EngineWatch, WatchedModels
@@ -17,22 +18,6 @@ from onnxgen.server.observe.watch import EngineWatch, WatchedModels
 
 class ObservedModels(WatchedModels, StatusTable, Protocol):
     """What an observer asks of the table of models."""
-
-
-class RequestListener(Protocol):
-    """Hears of requests: log lines, traces."""
-
-    def began(self, observed: Observed) -> None:
-        """A request began."""
-        ...
-
-    def ended(self, observed: Observed, request: EndedRequest) -> None:
-        """A request ended."""
-        ...
-
-    def close(self) -> None:
-        """Nothing more will be heard; may take a moment. Called twice it must be harmless."""
-        ...
 
 
 class Observer:

@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 
 from onnxgen.server.models.entry import ModelEntry
 from onnxgen.server.models.loaded import LoadedModel
+from onnxgen.server.observe.listener import RequestListener
 from onnxgen.server.observe.metrics import Metrics
-from onnxgen.server.observe.observer import Observer, RequestListener
+from onnxgen.server.observe.observer import Observer
 from onnxgen.server.observe.request_log import RequestLog
 from onnxgen.server.observe.tracing import open_span_sender
 from onnxgen.server.settings import ServerSettings

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from onnxgen.server.observe.ended import EndedRequest
-
-if TYPE_CHECKING:
-    from onnxgen.server.observe.observer import Observed
+from onnxgen.server.observe.listener import OpenRequest
 
 
 class RecentRequests:
@@ -24,13 +21,13 @@ class RecentRequests:
 
     def __init__(self, most: int = 2048) -> None:
         self.ended_requests = deque[EndedRequest](maxlen=most)
-        self.open_requests: dict[int, Observed] = {}
+        self.open_requests: dict[int, OpenRequest] = {}
 
-    def began(self, observed: Observed) -> None:
+    def began(self, observed: OpenRequest) -> None:
         """A request began."""
         self.open_requests[id(observed)] = observed
 
-    def ended(self, observed: Observed, request: EndedRequest) -> None:
+    def ended(self, observed: OpenRequest, request: EndedRequest) -> None:
         """A request ended."""
         self.open_requests.pop(id(observed), None)
         self.ended_requests.append(request)

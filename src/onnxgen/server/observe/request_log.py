@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from onnxgen.server.observe.ended import EndedRequest
-
-if TYPE_CHECKING:
-    from onnxgen.server.observe.observer import Observed
+from onnxgen.server.observe.listener import OpenRequest
 
 _log = logging.getLogger("onnxgen.server.requests")
 
@@ -16,10 +13,10 @@ _log = logging.getLogger("onnxgen.server.requests")
 class RequestLog:
     """Writes one line for each request that ended."""
 
-    def began(self, observed: Observed) -> None:
+    def began(self, observed: OpenRequest) -> None:
         """Nothing is written at the beginning."""
 
-    def ended(self, observed: Observed, request: EndedRequest) -> None:
+    def ended(self, observed: OpenRequest, request: EndedRequest) -> None:
         """Write a line; what failed on the server's side is a warning."""
         del observed
         level = logging.WARNING if request.outcome == "error" else logging.INFO

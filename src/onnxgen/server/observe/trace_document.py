@@ -13,7 +13,7 @@ from typing import Any
 
 from onnxgen.engine.stats import StepStats
 from onnxgen.server.observe.ended import EndedRequest
-from onnxgen.server.observe.observer import Observed
+from onnxgen.server.observe.listener import OpenRequest
 from onnxgen.server.observe.request_log import request_fields
 
 _REQUESTS = 1
@@ -24,7 +24,7 @@ Event = dict[str, Any]
 
 def trace_document(
     ended: Iterable[EndedRequest],
-    going_on: Iterable[Observed],
+    going_on: Iterable[OpenRequest],
     steps: Mapping[str, Sequence[StepStats]],
     *,
     since_s: float,
@@ -57,7 +57,7 @@ def trace_document(
 
 
 def _request_events(
-    request: EndedRequest | Observed, began: float, end: float, *, row: int, since_s: float
+    request: EndedRequest | OpenRequest, began: float, end: float, *, row: int, since_s: float
 ) -> list[Event]:
     if isinstance(request, EndedRequest):
         args: dict[str, Any] = request_fields(request)

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 from onnxgen.errors import ConfigError
 from onnxgen.server.observe.context import CURRENT
 from onnxgen.server.observe.ended import EndedRequest
+from onnxgen.server.observe.listener import OpenRequest
 from onnxgen.version import __version__
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
-
-    from onnxgen.server.observe.observer import Observed
 
 _OPERATIONS = {
     "chat.completions": "chat",
@@ -56,7 +55,7 @@ class SpanSender:
         self._clock, self._now_ns = clock, now_ns
         self._spans: dict[int, Span] = {}
 
-    def began(self, observed: Observed) -> None:
+    def began(self, observed: OpenRequest) -> None:
         """Begin a span, in the trace that the request says."""
         from opentelemetry.context import Context
         from opentelemetry.trace import SpanKind
@@ -80,7 +79,7 @@ class SpanSender:
             },
         )
 
-    def ended(self, observed: Observed, request: EndedRequest) -> None:
+    def ended(self, observed: OpenRequest, request: EndedRequest) -> None:
         """End its span."""
         from opentelemetry.trace import StatusCode
 

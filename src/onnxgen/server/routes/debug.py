@@ -13,9 +13,9 @@ from fastapi.responses import JSONResponse
 from onnxgen.engine.stats import StepStats
 from onnxgen.server.errors import ApiError
 from onnxgen.server.models.loaded import LoadedModel
-from onnxgen.server.observe.resources import look_into
-from onnxgen.server.observe.shown_settings import shown_entry, shown_runtime, shown_settings, versions
 from onnxgen.server.observe.trace_document import trace_document
+from onnxgen.server.overview.resources import look_into
+from onnxgen.server.overview.shown_settings import shown_entry, shown_runtime, shown_settings, versions
 from onnxgen.server.services import Services, services_of
 
 _STEPS = 4096

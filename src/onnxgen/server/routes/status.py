@@ -6,8 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
-from onnxgen.server.observe.load import server_status
-from onnxgen.server.observe.resources import server_resources
+from onnxgen.server.overview.load import server_status
+from onnxgen.server.overview.resources import server_resources
 from onnxgen.server.schemas.status import ServerResources, ServerStatus
 from onnxgen.server.services import services_of
 

@@ -18,7 +18,7 @@ from onnxgen.kvcache.usage import GroupUsage
 from onnxgen.server.models.loaded import LoadedModel
 from onnxgen.server.models.states import ModelStatus
 from onnxgen.server.observe.engine_metrics import engine_resident_bytes
-from onnxgen.server.observe.load import VIEW_TIMEOUT_S
+from onnxgen.server.overview.load import VIEW_TIMEOUT_S
 from onnxgen.server.schemas.status import CacheGroup, ModelBudget, ModelResources, ServerResources, Tiers
 
 if TYPE_CHECKING:

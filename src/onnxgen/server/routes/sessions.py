@@ -6,8 +6,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from onnxgen.server.errors import ApiError
 from onnxgen.server.generation.answers import tenant_of
 from onnxgen.server.generation.messages import normalized_messages
+from onnxgen.server.protection.key_check import ANONYMOUS
 from onnxgen.server.schemas.sessions import (
     SessionList,
     SessionObject,
@@ -40,9 +42,20 @@ async def create(request: Request, asked: SessionRequest | None = None) -> Sessi
 
 @router.get("", summary="List conversations")
 async def list_sessions(request: Request, limit: Limit = 100) -> SessionList:
-    """List the conversations of this API key, the one used last first."""
-    store = services_of(request).sessions
-    sessions = store.sessions(tenant_of(request))
+    """List the conversations of this API key, the one used last first.
+
+    Without API keys all callers are the same one, and who knows an id has the conversation: a list is given to this
+    machine only.
+    """
+    store, tenant = services_of(request).sessions, tenant_of(request)
+    if tenant == ANONYMOUS and getattr(request.state, "key_scope", None) != "admin":
+        raise ApiError(
+            403,
+            "without API keys a list would show everybody's sessions to everybody; start the server with --api-key",
+            type="permission_error",
+            code="sessions_not_listed",
+        )
+    sessions = store.sessions(tenant)
     return SessionList(data=[_shown(s, store) for s in sessions[:limit]], has_more=len(sessions) > limit)
 
 

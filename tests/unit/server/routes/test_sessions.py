@@ -33,6 +33,7 @@ class World:
         async def name_tenant(request, call):
             if "tenant" in request.headers:
                 request.state.tenant = request.headers["tenant"]
+                request.state.key_scope = "user"
             return await call(request)
 
     def ask(self, *requests, tenant=None):
@@ -112,3 +113,11 @@ def test_too_much_to_begin_with_is_refused():
     assert (odd.status_code, odd.json()["error"]["param"]) == (400, "messages[0].role")
     assert (large.status_code, large.json()["error"]["code"]) == (413, "session_too_large")
     assert len(world.store) == 0
+
+
+def test_callers_without_keys_are_not_shown_each_others_conversations():
+    world = World()
+    world.store.open("mine", "anonymous")
+    listed, read = world.ask(("GET", "/v1/sessions"), ("GET", "/v1/sessions/mine"), tenant="anonymous")
+    assert (listed.status_code, listed.json()["error"]["code"]) == (403, "sessions_not_listed")
+    assert read.json()["id"] == "mine"

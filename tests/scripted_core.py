@@ -28,6 +28,22 @@ GATES: dict[str, threading.Event] = {}
 """Patterns that take until their event is set to be made ready, in this process."""
 
 
+class OnlyThere:
+    """Can be read in another process than its writer's, and not again in that one."""
+
+    def __init__(self, writer):
+        self.writer = writer
+
+    def __reduce__(self):
+        return _only_there, (self.writer,)
+
+
+def _only_there(writer):
+    if os.getpid() == writer:
+        raise ValueError("not to be read here")
+    return OnlyThere(writer)
+
+
 class ScriptedCore:
     """Serves requests by counting.
 

@@ -175,7 +175,7 @@ def _read(reports: IO[bytes], receiver: Receiver) -> None:
         with contextlib.suppress(EOFError, OSError), reports:
             while True:
                 receiver.receive(frames.read())
-    except Exception as failure:  # nobody would hear of the engine any more
+    except Exception as failure:  # noqa: BLE001 - whatever it is, nobody would hear of the engine any more
         _log.exception("what the engine's process reports cannot be read")
         error = EngineDeadError(f"what the engine's process reports cannot be read: {failure}")
         error.__cause__ = failure

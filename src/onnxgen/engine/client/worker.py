@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import select
 import signal
@@ -19,6 +20,8 @@ from onnxgen.engine.client.portable import portable
 from onnxgen.engine.client.progress_relay import ProgressRelay
 from onnxgen.engine.client.serve import serve
 from onnxgen.foundations.progress import shown_by
+
+_log = logging.getLogger(__name__)
 
 _PARENT_CHECK_S = 1.0
 _FAREWELL_S = 2.0
@@ -80,6 +83,9 @@ def _read(requests: int, reader: FrameReader, commands: SimpleQueue[Command], pa
                 return
     except EOFError:
         pass
+    except Exception:  # noqa: BLE001 - whatever it is, nobody would hear of the parent any more
+        _log.exception("a command of the parent's cannot be read")
+        os._exit(1)
     commands.put(Stop())
     threading.Event().wait(_FAREWELL_S)
     os._exit(1)  # loading, or a step, takes longer than anybody waits for

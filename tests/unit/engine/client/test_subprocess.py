@@ -141,6 +141,24 @@ def test_a_request_that_cannot_be_read_there_fails_alone(client):
     assert client.num_pending == 0
 
 
+def test_a_report_that_cannot_be_read_is_the_end_of_the_engine_and_restart_works(client):
+    heard = Heard()
+    number = client.submit(ask(10, count=ENDLESS), heard)
+    with pytest.raises(EngineDeadError, match="reports cannot be read"):
+        client.reconfigure(scripted_core.OnlyThere(os.getpid()))
+    assert type(heard.end(number).error) is EngineDeadError
+    assert client.health.state is HealthState.FAILED
+    client.restart()
+    assert client.stats()["pid"] != os.getpid()
+
+
+def test_a_command_that_cannot_be_read_there_is_the_end_of_the_process(client):
+    with pytest.raises(EngineDeadError, match="exit code 1"):
+        client.reconfigure(_Unreadable())
+    client.restart()
+    assert client.stats()["pid"] != os.getpid()
+
+
 def test_a_process_that_is_killed_from_outside_is_seen(client):
     heard = Heard()
     number = client.submit(ask(10, count=ENDLESS), heard)

@@ -56,6 +56,14 @@ def with_template(folder: Path, template: str) -> Path:
     return folder
 
 
+def with_added_bos(folder: Path) -> Path:
+    """Have the folder's tokenizer put its first special token before every text."""
+    path = folder / "tokenizer_config.json"
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**settings, "add_bos_token": True}), encoding="utf-8")
+    return folder
+
+
 def fake_backend(**options: Any) -> FakeBackend:
     """A scripted backend that fits the folder."""
     return FakeBackend(tiny_tokenizer.VOCAB_SIZE, **{"max_context": CONTEXT, **options})

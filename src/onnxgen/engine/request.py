@@ -218,6 +218,8 @@ def check_ids(given: Sequence[int], vocab_size: int, *, what: str) -> npt.NDArra
     Raises:
         TokenIdError: One of them is no integer, or outside the vocabulary.
     """
+    if len(given) == 0:
+        return np.empty(0, np.int64)
     try:
         ids: npt.NDArray[Any] = np.asarray(given)
     except ValueError as cause:  # a list of lists

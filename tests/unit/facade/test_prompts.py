@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from onnxgen.facade.async_llm import AsyncLLM
 from onnxgen.facade.prompts import prompts_of
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.preprocess.tokenizer import Tokenizer
-from tiny_model_folder import fake_backend, open_llm, write_model_folder
+from tiny_model_folder import fake_backend, open_llm, with_added_bos, write_model_folder
 from tiny_tokenizer import EOS, VOCAB_SIZE
 
 ids = st.lists(st.integers(0, VOCAB_SIZE - 1), min_size=1)
@@ -59,10 +58,7 @@ def test_token_ids_are_answered_as_their_text(folder, tokenizer):
 
 
 def test_token_ids_get_nothing_put_before_them(tmp_path):
-    folder = write_model_folder(tmp_path / "model")
-    path = folder / "tokenizer_config.json"
-    settings = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps({**settings, "add_bos_token": True}), encoding="utf-8")
+    folder = with_added_bos(write_model_folder(tmp_path / "model"))
     llm = open_llm(folder, fake_backend())
     plain = llm.tokenizer.encode("abc")
     assert llm.generate("abc", max_new_tokens=1).usage.prompt_tokens == len(plain) + 1

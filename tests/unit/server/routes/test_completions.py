@@ -15,7 +15,7 @@ from onnxgen.facade.async_llm import AsyncLLM
 from onnxgen.facade.llm import LLM
 from onnxgen.preprocess.tokenizer import Tokenizer
 from onnxgen.server.app import create_app
-from tiny_model_folder import fake_backend, write_model_folder
+from tiny_model_folder import fake_backend, with_added_bos, write_model_folder
 from tiny_tokenizer import EOS, VOCAB_SIZE
 
 ANSWERS = {"the other": " thing 😀", "a": "1 😀 the thing", "b": "안녕", "empty": ""}
@@ -230,13 +230,11 @@ def test_several_answers_to_a_prompt_all_have_its_log_probabilities(server):
 def test_special_tokens_that_a_tokenizer_adds_are_judged_and_take_no_room(tmp_path):
     folder = tmp_path
     write_model_folder(folder / "model", context=CONTEXT)
-    path = folder / "model" / "tokenizer_config.json"
 
     async def go():
         services = server_doubles.fake_services(folder, context=CONTEXT)
         await services.models.aclose()
-        settings = json.loads(path.read_text(encoding="utf-8"))
-        path.write_text(json.dumps({**settings, "add_bos_token": True}), encoding="utf-8")
+        with_added_bos(folder / "model")
         llm = AsyncLLM(folder / "model", backend=fake_backend(block_size=16, max_context=CONTEXT))
         services.models = server_doubles.table_of(
             llm, server_doubles.ModelEntry("tiny", str(folder), warm_up=False)

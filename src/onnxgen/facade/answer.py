@@ -202,6 +202,7 @@ class Answer:
             logprobs=tuple(self._logprobs[first:]),
             tool_calls=tuple(calls),
             prompt_logprobs=self._prompt_logprobs if told else None,
+            prompt_tokens=self._used.prompt_tokens,
         )
 
     def _completion(self, reason: AnswerEnd) -> Completion:

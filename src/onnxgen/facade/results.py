@@ -149,6 +149,7 @@ class Chunk:
         logprobs: Of ``token_ids``, if they were asked for.
         tool_calls: New calls of tools, each whole.
         prompt_logprobs: Those of `Completion.prompt_logprobs`, in the first piece of the answer that has them.
+        prompt_tokens: Tokens of the prompt.
     """
 
     text: str
@@ -160,6 +161,7 @@ class Chunk:
     logprobs: tuple[TokenLogprob, ...] = ()
     tool_calls: tuple[ToolCall, ...] = ()
     prompt_logprobs: tuple[TokenLogprob | None, ...] | None = None
+    prompt_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class MessageWriter:
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": {"input_tokens": 0, "output_tokens": 0},
+            "usage": None,
         }
 
     @property
@@ -48,8 +48,9 @@ class MessageWriter:
         """The message so far."""
         return self._message
 
-    def begin(self) -> list[Event]:
-        """What a stream begins with. How long the prompt is, is said at the end, when it is known."""
+    def begin(self, *, prompt_tokens: int) -> list[Event]:
+        """What a stream begins with. How many tokens of the prompt were cached, is only known at its end."""
+        self._message["usage"] = {"input_tokens": prompt_tokens, "output_tokens": 0}
         return [{"type": "message_start", "message": self._message}, {"type": "ping"}]
 
     def push(self, chunk: Chunk) -> list[Event]:

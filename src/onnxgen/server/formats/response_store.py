@@ -5,10 +5,8 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
-
-from pydantic_core import to_json
 
 _log = logging.getLogger(__name__)
 
@@ -30,11 +28,7 @@ class StoredResponse:
     response: dict[str, Any]
     input_items: Sequence[dict[str, Any]]
     tenant: str
-    num_bytes: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Measure it."""
-        object.__setattr__(self, "num_bytes", len(to_json([self.response, *self.input_items])))
+    num_bytes: int
 
     @property
     def conversation(self) -> list[dict[str, Any]]:

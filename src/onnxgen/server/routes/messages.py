@@ -44,7 +44,10 @@ if TYPE_CHECKING:
 router = APIRouter(prefix="/v1/messages", tags=["messages"])
 
 
-@router.post("", response_model=Message, summary="Answer with a message")
+_STREAM = {"description": "The answer, or with `stream` its events.", "content": {"text/event-stream": {}}}
+
+
+@router.post("", responses={200: {"model": Message, **_STREAM}}, summary="Answer with a message")
 async def create(http: Request, asked: MessagesRequest) -> Response:
     """Answer a conversation in Anthropic's form, whole or as a stream of events.
 
@@ -153,10 +156,12 @@ class _Exchange:
 
     async def events(self, model: LoadedModel, answers: Answers) -> AsyncGenerator[bytes]:
         """The message as it comes."""
-        assert self._writer is not None
-        yield event_text(self._writer.begin())
+        writer, begun = self._writer, False
+        assert writer is not None
         async for chunk in answers:
-            if events := self._writer.push(chunk):
+            events = [] if begun else writer.begin(prompt_tokens=chunk.prompt_tokens)
+            begun = True
+            if events := events + writer.push(chunk):
                 yield event_text(events)
 
     def broken(self, error: BaseException) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,6 +13,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic_core import PydanticSerializationError, to_json
 
 from onnxgen.facade.results import Completion
+from onnxgen.preprocess.template_messages import text_size
 from onnxgen.server.errors import ApiError, as_api_error
 from onnxgen.server.formats.conversations import shortened, with_system
 from onnxgen.server.formats.event_text import event_text
@@ -21,7 +22,7 @@ from onnxgen.server.formats.response_object import begun_response
 from onnxgen.server.formats.response_store import StoredResponse
 from onnxgen.server.formats.response_tools import chat_response_format, chat_tool_choice, chat_tools
 from onnxgen.server.formats.responses_answer import ResponseWriter
-from onnxgen.server.generation.answers import Answers, tenant_of
+from onnxgen.server.generation.answers import INLINE_SIZE, Answers, tenant_of
 from onnxgen.server.generation.ask import ChatAsk, open_chat
 from onnxgen.server.generation.messages import normalized_messages
 from onnxgen.server.generation.options import generation_options
@@ -45,7 +46,10 @@ router = APIRouter(prefix="/v1/responses", tags=["responses"])
 ResponseId = Annotated[str, Path(description="The id of a response that is kept.", max_length=512)]
 
 
-@router.post("", response_model=ResponseObject, summary="Make a response")
+_STREAM = {"description": "The response, or with `stream` its events.", "content": {"text/event-stream": {}}}
+
+
+@router.post("", responses={200: {"model": ResponseObject, **_STREAM}}, summary="Make a response")
 async def create(http: Request, asked: ResponseRequest) -> Response:
     """Answer a conversation, as a list of items or as a stream of events.
 
@@ -131,6 +135,7 @@ class _Exchange:
         self._items = [*self._earlier(), *self._new_items()]
         self._messages = with_system(asked.instructions, chat_messages(self._items))
         self._writer: ResponseWriter | None = None
+        self._num_bytes = 0
 
     def ask(self, model: LoadedModel) -> ChatAsk:
         """What the model is asked.
@@ -174,7 +179,8 @@ class _Exchange:
         asked = self._asked
         ask = self.ask(model)
         begun = begun_response(asked, id=_new_id("resp"), created_at=int(self.services.now()), model=model.id)
-        _check_text(begun, self._items)
+        work = asyncio.to_thread if text_size(self._items) > INLINE_SIZE else _now
+        self._num_bytes = await work(_json_size, begun, self._items)
         if asked.truncation == "auto":
             ask = await asyncio.to_thread(_shortened, model, ask)
         writer = ResponseWriter(
@@ -217,7 +223,12 @@ class _Exchange:
         if self._asked.store is not False and self.services.responses.max_responses:
             assert self._writer is not None
             self.services.responses.keep(
-                StoredResponse(self._writer.response, tuple(self._items), self._tenant)
+                StoredResponse(
+                    self._writer.response,
+                    tuple(self._items),
+                    self._tenant,
+                    self._num_bytes + len(to_json(self._writer.response["output"])),
+                )
             )
 
     def _earlier(self) -> list[Item]:
@@ -254,10 +265,18 @@ def _refuse_what_is_not_here(asked: ResponseRequest) -> None:
             raise ApiError(400, f"{name}: {reason}", param=name)
 
 
-def _check_text(*values: Any) -> None:
-    """Refuse what is given back to clients later and is no Unicode text."""
+async def _now(work: Callable[..., int], *values: Any) -> int:
+    return work(*values)
+
+
+def _json_size(*values: Any) -> int:
+    """Bytes of what is given back to clients later, as JSON text.
+
+    Raises:
+        ApiError: It is no Unicode text.
+    """
     try:
-        to_json(values)
+        return len(to_json(values))
     except PydanticSerializationError as error:
         raise ApiError(400, "the request has half a surrogate pair, which is no character") from error
 

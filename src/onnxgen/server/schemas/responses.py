@@ -32,6 +32,8 @@ class TextFields(BaseModel):
 
     format: dict[str, Any] | None = None
     """text, json_object, or json_schema with a schema."""
+    verbosity: str | None = None
+    """Accepted and ignored: models here know no such switch."""
 
 
 class ResponseRequest(GenerationFields):
@@ -89,7 +91,7 @@ class ResponseRequest(GenerationFields):
     def num_logprobs(self) -> tuple[str, int | None]:
         """See `GenerationFields.num_logprobs`."""
         included = "message.output_text.logprobs" in (self.include or ())
-        return "top_logprobs", 0 if included and self.top_logprobs is None else self.top_logprobs
+        return "top_logprobs", (self.top_logprobs or 0) if included else (self.top_logprobs or None)
 
 
 class ResponseObject(BaseModel):

@@ -21,7 +21,7 @@ def _written(
     pieces: Any, *, thinking: Any = "shown", max_tokens: int = 1, **how: Any
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     writer = MessageWriter(id="msg_1", model="tiny", thinking=thinking, max_tokens=max_tokens)
-    events = writer.begin()
+    events = writer.begin(prompt_tokens=11)
     for chunk in chunks(pieces, **how):
         events += writer.push(chunk)
     return events, writer.message

@@ -11,7 +11,7 @@ from onnxgen.server.formats.response_store import ResponseStore, StoredResponse
 
 def _stored(id: str, tenant: str = "", text: str = "") -> StoredResponse:
     response = {"id": id, "output": [{"type": "message", "id": f"msg_{id}", "text": text}]}
-    return StoredResponse(response, ({"type": "message", "id": f"in_{id}"},), tenant)
+    return StoredResponse(response, ({"type": "message", "id": f"in_{id}"},), tenant, 100 + len(text))
 
 
 def test_a_response_is_kept_with_what_it_answered() -> None:

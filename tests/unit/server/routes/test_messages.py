@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -95,11 +96,13 @@ def test_a_text_is_answered(client: anthropic.Anthropic) -> None:
 def test_the_stream_adds_up_to_the_whole(client: anthropic.Anthropic, asked: dict[str, Any]) -> None:
     whole = client.messages.create(**asked)
     with client.messages.stream(**asked) as stream:
+        events = list(stream)
         streamed = stream.get_final_message()
     assert _plain(streamed) == _plain(whole)
     assert (streamed.stop_reason, streamed.stop_sequence) == (whole.stop_reason, whole.stop_sequence)
     total = whole.usage.input_tokens + (whole.usage.cache_read_input_tokens or 0)
     assert streamed.usage.input_tokens + (streamed.usage.cache_read_input_tokens or 0) == total
+    assert events[0].type == "message_start"
     assert streamed.usage.output_tokens == whole.usage.output_tokens
 
 
@@ -239,6 +242,10 @@ def test_a_client_that_leaves_ends_its_message(served: tuple[str, Any], client: 
 def test_events_are_named_and_nothing_follows_the_last(served: tuple[str, Any]) -> None:
     answer = httpx.post(f"{served[0]}/v1/messages?beta=true", json=_asked("Hi", stream=True))
     assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
+    begun = json.loads(answer.text.split("\n")[1].removeprefix("data: "))
+    ended = json.loads(answer.text.strip().split("\n")[-4].removeprefix("data: "))
+    cached = ended["usage"]["cache_read_input_tokens"]
+    assert begun["message"]["usage"]["input_tokens"] == ended["usage"]["input_tokens"] + cached
     lines = answer.text.strip().split("\n")
     assert lines[-2] == "event: message_stop"
     assert lines[-1] == 'data: {"type":"message_stop"}'

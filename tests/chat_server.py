@@ -17,6 +17,7 @@ from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.server.app import create_app
 from onnxgen.server.error_answers import answer_errors
 from onnxgen.server.models import ModelEntry
+from onnxgen.server.observe.observer import Observer
 from onnxgen.server.services import Services
 from onnxgen.server.sessions.store import SessionStore
 from onnxgen.server.settings import ServerSettings
@@ -27,15 +28,16 @@ from tool_models import CONTEXT, prompt_text, write_tool_folder
 WAIT_S = 60
 
 
-class HeardObserver:
+class HeardObserver(Observer):
     """Remembers how requests ended."""
 
     def __init__(self) -> None:
+        super().__init__(statistics_s=0)
         self.begun: list[dict[str, Any]] = []
         self.ends: list[tuple[str, int]] = []
         self.pieces: list[Any] = []
 
-    def begin(self, **told: Any) -> HeardObserver:
+    def begin(self, **told: Any) -> Any:
         """A request begins."""
         self.begun.append(told)
         return self
@@ -103,7 +105,7 @@ class ChatServer:
         self.services = Services(
             settings=ServerSettings(**settings),
             models=table_of(self.llm, ModelEntry("tiny", "tiny", warm_up=False, **(entry or {}))),
-            observer=self.observer,  # type: ignore[arg-type]
+            observer=self.observer,
             sessions=SessionStore(),
         )
         self.app = create_app(self.services)

@@ -16,7 +16,7 @@ COLUMNS = {
     "itl_p50_ms": ("between pieces p50, ms", True),
     "itl_p99_ms": ("between pieces p99, ms", True),
     "server_cpus": ("server's CPUs", True),
-    "client_cpus": ("clients' CPUs", True),
+    "client_percent": ("clients, % of a CPU", True),
     "rss_mb": ("RSS, MB", True),
 }
 

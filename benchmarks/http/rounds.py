@@ -13,7 +13,7 @@ from benchmarks.http.contenders import Contender, Places
 from benchmarks.http.figures import WrongAnswersError, figures_of, require_right
 from benchmarks.http.load import Target, ask_all
 from benchmarks.http.processes import ServerError, ServerProcess, cpu_seconds, rss_mb
-from benchmarks.http.work import Question, mixed
+from benchmarks.http.work import Question, mixed, steady
 from benchmarks.measuring import quiet_rounds
 from benchmarks.peers.rounds import Figures
 
@@ -94,7 +94,7 @@ def _measure(
     for name, server in running.items():
         server.turns = 1000 * count  # no task's prompts are another's
         try:
-            ask_once(server, requests_of(server, count, requests_per_s))  # unmeasured
+            ask_once(server, steady(count, seed=server.turns, new_tokens=8))  # unmeasured
             able[name] = lambda s=server: ask_once(s, requests_of(s, count, requests_per_s))
         except WrongAnswersError as error:
             say(f"{name} sits out {count} at once: {error}")
@@ -130,7 +130,7 @@ def ask_once(server: Running, questions: Sequence[Question]) -> dict[str, float]
     wall = time.perf_counter() - began
     taken = {
         "server_cpus": (cpu_seconds(pids) - server_cpu) / wall,
-        "client_cpus": (time.process_time() - client_cpu) / wall,
+        "client_percent": 100 * (time.process_time() - client_cpu) / wall,
         "rss_mb": rss_mb(server.process.pids),
     }
     require_right(answers, [question.new_tokens for question in questions])

@@ -437,6 +437,7 @@ class EngineCore:
         for job, mode in plan.preempted:
             sample = self._register.sample(job.id)
             sample.advance(SampleState.SWAPPED if mode == "swap" else SampleState.PREEMPTED)
+            _log.debug("%s gave way (%s)", sample, mode)
         for job, _ in plan.resumed:
             self._register.sample(job.id).advance(SampleState.PREFILL)
         for job, cached_tokens in plan.admitted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import time
 from collections.abc import Callable
 
@@ -23,6 +24,8 @@ from onnxgen.engine.tracked import Tracked
 from onnxgen.errors import CapabilityError
 from onnxgen.scheduler.job import Job
 from onnxgen.scheduler.scheduler import Scheduler
+
+_log = logging.getLogger(__name__)
 
 
 class Intake:
@@ -137,7 +140,9 @@ class Intake:
         if tracked.prompt_scores is not None:
             job.logits_from, job.chunk_limit = tracked.prompt_scores.next_row, self._max_logits_rows
         self._scheduler.add(job)
-        self._register.add(tracked, tracked.first_sample(tokens), job)
+        sample = tracked.first_sample(tokens)
+        self._register.add(tracked, sample, job)
+        _log.debug("request %s waits: %d prompt tokens, %d answers", sample.name, len(tokens), request.n)
         if self._trace is not None:
             trace_submit(self._trace, tracked.id, job, prompt, samples=request.n, name=request.name)
         return tracked.id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +16,8 @@ from onnxgen.engine.tracked import Tracked
 from onnxgen.errors import OnnxgenError
 from onnxgen.scheduler.job import Job, JobState
 from onnxgen.scheduler.scheduler import Scheduler
+
+_log = logging.getLogger(__name__)
 
 _STATES = {
     JobState.WAITING: {SampleState.WAITING},
@@ -145,6 +148,7 @@ class Register:
         """End a sample that has a sequence, and with it those that the sequence still stands for."""
         tracked = self._requests[sample.request_id]
         sample.advance(SampleState.FINISHED)
+        _log.debug("%s ended: %s", sample, reason)
         self._scheduler.remove(job, keep=error is None)
         del self._samples[job.id]
         if self._trace is not None:

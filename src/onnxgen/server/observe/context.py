@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RequestContext:
     """Which request the code that runs now works for.
 
@@ -15,10 +15,12 @@ class RequestContext:
         request_id: As in the header ``X-Request-Id``.
         trace_headers: What the request says about the trace that it is part of: ``traceparent`` and ``tracestate`` of
             W3C's Trace Context.
+        observed: Whether an observer hears of it, and a log line of its own tells of its end.
     """
 
     request_id: str
     trace_headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    observed: bool = False
 
 
 CURRENT: ContextVar[RequestContext | None] = ContextVar("onnxgen_request", default=None)

@@ -10,10 +10,10 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from onnxgen.server.observe.ended import EndedRequest
+from onnxgen.server.observe.token_flow import TokenFlows
 from onnxgen.version import __version__
 
 _FIRST_S = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96)
-_BETWEEN_S = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5)
 _TOTAL_S = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0)
 _QUEUED_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 _LOAD_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
@@ -28,8 +28,7 @@ class Metrics:
     Attributes:
         registry: Where everything is; collectors of other numbers join it through `add`.
         first_token_s: By model.
-        between_tokens_s: By model.
-        completion_tokens: By model.
+        tokens: Tokens of answers, and the times between them.
         in_progress: By endpoint and model.
     """
 
@@ -37,6 +36,8 @@ class Metrics:
         self.registry = CollectorRegistry(auto_describe=True)
         build = Gauge("onnxgen_build_info", "Always 1.", ["version", "python"], registry=self.registry)
         build.labels(__version__, platform.python_version()).set(1)
+        self.tokens = TokenFlows()
+        self.add(self.tokens)
         by_request = ["endpoint", "model"]
         self._requests = self._counter("onnxgen_requests", "Requests that ended.", [*by_request, "outcome"])
         self.in_progress = Gauge(
@@ -50,15 +51,8 @@ class Metrics:
         self._cached_tokens = self._counter(
             "onnxgen_cached_prompt_tokens", "Tokens of prompts that needed no computing.", ["model"]
         )
-        self.completion_tokens = self._counter("onnxgen_completion_tokens", "Tokens of answers.", ["model"])
         self.first_token_s = self._seconds(
             "onnxgen_time_to_first_token_seconds", "From a request to its first token.", ["model"], _FIRST_S
-        )
-        self.between_tokens_s = self._seconds(
-            "onnxgen_inter_token_seconds",
-            "Between pieces of an answer, for each token of the later one.",
-            ["model"],
-            _BETWEEN_S,
         )
         self._total_s = self._seconds(
             "onnxgen_request_seconds", "From a request to its end.", by_request, _TOTAL_S

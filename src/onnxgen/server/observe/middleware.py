@@ -15,6 +15,8 @@ _log = logging.getLogger("onnxgen.server.http")
 
 _TRACE = (b"traceparent", b"tracestate")
 _MOST_TRACE_BYTES = 512
+_POLLED = frozenset({"/health"})
+"""Paths that are asked again and again, and whose errors are no news."""
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
@@ -39,9 +41,8 @@ class ObservedApp:
             return
         began = self._clock()
         request_id = scope.get("state", {}).get("request_id")
-        token = CURRENT.set(
-            RequestContext(request_id, _trace_headers(scope)) if isinstance(request_id, str) else None
-        )
+        current = RequestContext(request_id, _trace_headers(scope)) if isinstance(request_id, str) else None
+        token = CURRENT.set(current)
         status = 0
 
         async def send_counted(message: Message) -> None:
@@ -59,7 +60,10 @@ class ObservedApp:
             if status:
                 route, method = route_of(scope), scope["method"]
                 self._metrics.responded(route, method if method in _METHODS else "other", status)
-                _log.debug("%s %s %d in %.1f ms", method, route, status, 1000 * (self._clock() - began))
+                untold = status >= 400 and route not in _POLLED and not (current and current.observed)
+                level = logging.INFO if untold else logging.DEBUG
+                took_ms = 1000 * (self._clock() - began)
+                _log.log(level, "%s %s: %d in %.1f ms", method, route, status, took_ms)
             CURRENT.reset(token)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from onnxgen.facade.results import Chunk
+from onnxgen.server.observe.context import CURRENT
 from onnxgen.server.observe.ended import EndedRequest, Outcome
 from onnxgen.server.observe.engine_metrics import EngineMetrics, StatusTable
 from onnxgen.server.observe.listener import RequestListener
@@ -81,6 +82,9 @@ class Observer:
             tenant: Name of the key that asks.
             n: Answers to each prompt, which share its tokens.
         """
+        current = CURRENT.get()
+        if current is not None:
+            current.observed = True
         return Observed(
             self, request_id=request_id, endpoint=endpoint, model=model, stream=stream, tenant=tenant, n=n
         )
@@ -101,11 +105,10 @@ class Observed:
     """
 
     __slots__ = (
-        "_between_s",
         "_cached_tokens",
         "_clock",
-        "_counter",
         "_ended",
+        "_flow",
         "_in_progress",
         "_last_s",
         "_n",
@@ -147,9 +150,8 @@ class Observed:
         self._last_s: dict[int, float] = {}
         self._reasons: dict[int, str] = {}
         metrics = observer.metrics
-        # looked up once: a piece costs no more than a clock and two additions
-        self._between_s = metrics.between_tokens_s.labels(model)
-        self._counter = metrics.completion_tokens.labels(model)
+        # looked up once: a piece costs no more than a clock and a few additions
+        self._flow = metrics.tokens.of(model)
         self._in_progress = metrics.in_progress.labels(endpoint, model)
         self._in_progress.inc()
         self.began_s = self._clock()
@@ -168,13 +170,13 @@ class Observed:
             now, index = self._clock(), chunk.index
             last = self._last_s.get(index)
             if last is not None:
-                self._between_s.observe((now - last) / count)
+                self._flow.passed((now - last) / count)
             elif self.first_s is None:
                 self.first_s = now
                 self._observer.metrics.first_token_s.labels(self.model).observe(now - self.began_s)
             self._last_s[index] = now
             self.completion_tokens += count
-            self._counter.inc(count)
+            self._flow.num_tokens += count
         if chunk.completion is not None:
             self._answered(chunk)
 

@@ -114,8 +114,7 @@ class EngineWatch:
         """Ask all engines once."""
         loaded = [(model.id, model.llm) for model in self._models.loaded()]
         for gone in self._known.keys() - {id for id, _ in loaded}:
-            del self._known[gone]
-            self._at_line.pop(gone, None)
+            self._forget(gone)
         await asyncio.gather(*(self._ask(id, llm) for id, llm in loaded if llm is not None))
 
     def write_statistics(self) -> None:
@@ -124,10 +123,9 @@ class EngineWatch:
             now = self.latest(model)
             if now is None:
                 continue
-            before = self._at_line.get(model)
-            rates = None if before is None else rates_between(before, now)
+            rates = rates_between(self._at_line[model], now)
             self._at_line[model] = now
-            # an engine that was not there before began with nothing
+            # an engine that took another one's place began with nothing
             happened = rates.steps if rates is not None else now.stats.steps
             if happened or now.stats.running or now.stats.waiting:
                 _log.info("%s", statistics_line(model, now, rates), extra=_fields(model, now, rates))
@@ -150,9 +148,15 @@ class EngineWatch:
         except TimeoutError:
             return
         except OnnxgenError:
-            self._known.pop(model, None)
+            self._forget(model)
             return
-        self._known.setdefault(model, deque(maxlen=_MOST)).append(EngineNumbers(self._clock(), stats))
+        numbers = EngineNumbers(self._clock(), stats)
+        self._known.setdefault(model, deque(maxlen=_MOST)).append(numbers)
+        self._at_line.setdefault(model, numbers)
+
+    def _forget(self, model: str) -> None:
+        self._known.pop(model, None)
+        self._at_line.pop(model, None)
 
 
 def _fields(model: str, now: EngineNumbers, rates: EngineRates | None) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """`ObservedApp`: what it counts, and what code below it knows."""
 
 import asyncio
+import logging
 
 import httpx
 import pytest
@@ -9,6 +10,7 @@ from fastapi import FastAPI
 from onnxgen.server.observe.context import CURRENT
 from onnxgen.server.observe.metrics import Metrics
 from onnxgen.server.observe.middleware import ObservedApp
+from onnxgen.server.observe.observer import Observer
 
 
 def _asked(path, *, metrics, headers=None, request_id="r-1", method="GET"):
@@ -72,3 +74,41 @@ def test_code_and_its_threads_know_the_request_and_its_trace():
 def test_a_trace_of_any_length_is_not_kept():
     _, known = _asked("/things/a", metrics=Metrics(), headers={"tracestate": "a=" + "b" * 5000})
     assert not known[0].trace_headers
+
+
+@pytest.mark.parametrize(
+    ("path", "level"), [("/things/a", "DEBUG"), ("/nothing-here", "INFO"), ("/things/broken", "INFO")]
+)
+def test_what_fails_before_anybody_observes_it_has_a_line(path, level, caplog):
+    with caplog.at_level(logging.DEBUG, logger="onnxgen.server.http"):
+        _asked(path, metrics=Metrics())
+    (record,) = caplog.records
+    assert record.levelname == level
+    assert "nothing-here" not in record.getMessage()  # clients do not write our log
+
+
+def test_a_request_that_is_observed_has_no_second_line(caplog):
+    metrics = Metrics()
+    observer = Observer(metrics=metrics)
+
+    async def refuses(scope, receive, send):
+        request = observer.begin(request_id="r", endpoint="e", model="m", stream=False, tenant="")
+        request.end("rejected", status=429)
+        await send({"type": "http.response.start", "status": 429, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def ask():
+        scope = {"type": "http", "method": "POST", "path": "/x", "headers": [], "state": {"request_id": "r"}}
+        await ObservedApp(refuses, metrics=metrics)(scope, _nothing, _nowhere)
+
+    with caplog.at_level(logging.INFO, logger="onnxgen.server.http"):
+        asyncio.run(ask())
+    assert not caplog.records
+
+
+async def _nothing():
+    raise AssertionError("nothing is received")
+
+
+async def _nowhere(message):
+    pass

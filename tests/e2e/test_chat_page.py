@@ -1,6 +1,7 @@
 """The chat page in a real browser, with a server whose answers are written down."""
 
 import contextlib
+import random
 
 import pytest
 
@@ -318,6 +319,61 @@ def test_growing_text_looks_like_the_whole_text(opened):
     grown, whole = window.run(script, HOSTILE)
     assert grown == whole
     assert "<h3>" in whole
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_events_are_the_same_however_bytes_arrive(opened, end):
+    window = opened(ScriptedChat())
+    seed = random.randrange(2**32)
+    draw = random.Random(seed)
+    expected = ["a", "é 😀", "two\nlines", "", "[DONE]"]
+    lines = [": comment", ""]
+    for data in expected:
+        lines += [*(f"data: {line}" for line in data.split("\n")), "event: x", ""]
+    sent = list(f"{end.join(lines)}{end}d".encode())
+    cuts = sorted(draw.sample(range(len(sent)), 12))
+    pieces = [sent[i:j] for i, j in zip([0, *cuts], [*cuts, len(sent)], strict=True)]
+    script = """
+        const [pieces] = arguments;
+        return import('/page/api.js').then(async ({ eventsOf }) => {
+            const found = [];
+            const body = new ReadableStream({
+                start(controller) {
+                    for (const piece of pieces) controller.enqueue(new Uint8Array(piece));
+                    controller.close();
+                },
+            });
+            for await (const data of eventsOf(body)) found.push(data);
+            return found;
+        });
+    """
+    assert window.run(script, pieces) == expected, f"seed {seed}"
+
+
+def test_no_text_makes_the_page_hang(opened):
+    window = opened(ScriptedChat())
+    script = """
+        const [text] = arguments;
+        return import('/page/markdown.js').then(({ render }) => {
+            const shown = document.createElement('div');
+            render(shown, text);
+            return shown.childNodes.length;
+        });
+    """
+    nested = "\n".join(" " * n + "- x" for n in range(200))
+    odd = [
+        "*" * 9999,
+        "`" * 9999,
+        "*a " * 5000,
+        "[" * 9999,
+        "_a " * 5000,
+        ">" * 5000,
+        "- " * 3000 + "x",
+        nested,
+        "|a" * 2000 + "\n" + "|-" * 2000,
+    ]
+    for text in odd:
+        assert window.run(script, text) > 0
 
 
 def test_a_page_that_waits_for_its_model_says_so(opened):

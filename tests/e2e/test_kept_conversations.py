@@ -8,6 +8,7 @@ import pytest
 
 import server_doubles
 from onnxgen.server.app import create_app
+from onnxgen.server.protection import protect
 
 
 @pytest.fixture
@@ -104,3 +105,23 @@ def test_an_id_that_cannot_be_one_is_refused(served, bad):
     answer = say(client, bad, user("one"))
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_session_id")
     assert client.get("/v1/sessions").json()["data"] == []
+
+
+def test_keys_have_conversations_of_their_own(tmp_path):
+    keys = ("ann=first-long-key", "bob=second-long-key")
+    services = server_doubles.fake_services(tmp_path, settings={"api_key": keys})
+    with server_doubles.running(protect(create_app(services), services)) as base:
+        ann, bob = (
+            httpx.Client(
+                base_url=base, timeout=30, trust_env=False, headers={"Authorization": f"Bearer {key[4:]}"}
+            )
+            for key in keys
+        )
+        with ann, bob:
+            assert say(ann, "shared-name", user("my secret")).status_code == 200
+            assert say(bob, "shared-name", user("hello")).json()["session_id"] == "shared-name"
+            assert bob.get("/v1/sessions/shared-name").json()["messages"][0] == user("hello")
+            made = ann.post("/v1/sessions").json()["id"]
+            assert bob.delete(f"/v1/sessions/{made}").status_code == 404
+            assert [s["id"] for s in bob.get("/v1/sessions").json()["data"]] == ["shared-name"]
+            assert ann.get(f"/v1/sessions/{made}").status_code == 200

@@ -37,6 +37,7 @@ export function render(container, text) {
   const shown = container.shownBlocks ?? [];
   let same = 0;
   while (same < blocks.length && same < shown.length && blocks[same].raw === shown[same]) same += 1;
+  if (same === blocks.length - 1 && same === shown.length - 1 && growCode(container.lastChild, blocks[same])) same += 1;
   while (container.childNodes.length > same) container.lastChild.remove();
   for (const block of blocks.slice(same)) container.append(elementOf(block, 0));
   container.shownBlocks = blocks.map((block) => block.raw);
@@ -130,6 +131,7 @@ function elementOf(block, depth) {
 
 /** Code with its language and a button that copies it. */
 export function codeOf(text, language) {
+  const code = element("code", text);
   const figure = element("figure");
   figure.className = "code";
   const caption = element("figcaption");
@@ -138,14 +140,29 @@ export function codeOf(text, language) {
     const copy = element("button", "Copy");
     copy.type = "button";
     copy.className = "small";
-    copy.addEventListener("click", () => navigator.clipboard.writeText(text).then(() => (copy.textContent = "Copied")));
+    copy.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(code.textContent);
+      copy.textContent = "Copied";
+    });
     caption.append(copy);
   }
   const pre = element("pre");
   pre.tabIndex = 0; // long lines scroll, also by keyboard
-  pre.append(element("code", text));
+  pre.append(code);
   figure.append(caption, pre);
   return figure;
+}
+
+/** Add to code that is shown what came since; false if it is something else. */
+function growCode(shown, block) {
+  const code = block.kind === "code" && shown.matches("figure.code") && shown.querySelector("code");
+  if (!code || shown.querySelector("figcaption span").textContent !== (block.language || "text")) return false;
+  const text = block.lines.join("\n");
+  const before = code.textContent;
+  if (!text.startsWith(before)) return false;
+  if (!code.firstChild) code.append(text);
+  else code.firstChild.appendData(text.slice(before.length));
+  return true;
 }
 
 function listOf(lines, depth) {

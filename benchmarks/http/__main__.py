@@ -13,7 +13,6 @@ Run it from the root of the sources, on a machine that does nothing else. ``load
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import sys
 from pathlib import Path
@@ -22,7 +21,7 @@ from urllib.parse import urlsplit
 
 from benchmarks.http.contenders import CONTENDERS, MOST_AT_ONCE, Contender, Places
 from benchmarks.http.figures import figures_of, require_right
-from benchmarks.http.load import Target, ask_all
+from benchmarks.http.load import Target, ask_all, run_clients
 from benchmarks.http.overhead import measure_overhead
 from benchmarks.http.page import document
 from benchmarks.http.rounds import measure_servers
@@ -120,7 +119,7 @@ def _load(args: argparse.Namespace) -> None:
         raise SystemExit(f"{args.url}: give an address as http://HOST:PORT")
     target = Target(url.hostname, url.port or 80, args.model, key=args.key)
     questions = mixed(args.requests, seed=args.seed, requests_per_s=args.rate)
-    answers = asyncio.run(ask_all(target, questions, at_once=args.at_once))
+    answers = run_clients(ask_all(target, questions, at_once=args.at_once))
     require_right(answers, [question.new_tokens for question in questions])
     for metric, value in figures_of(answers).items():
         print(f"{metric:12} {value:.1f}")

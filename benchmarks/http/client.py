@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Self, cast
 
 from benchmarks.http.wire import AnswerDecoder, EventSplitter, WireError
 
@@ -119,8 +119,7 @@ class _Connection(asyncio.Protocol):
         self._exchange: Exchange | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport, self.is_open = transport, True
+        self._transport, self.is_open = cast("asyncio.Transport", transport), True
 
     async def send(self, request: bytes, exchange: Exchange, leave_after: int | None) -> None:
         self._exchange, self._leave_after = exchange, leave_after

@@ -5,13 +5,26 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from benchmarks.http.answers import Answer, read_answer
 from benchmarks.http.client import Client, Exchange
 from benchmarks.http.work import Question
+
+T = TypeVar("T")
+
+
+def run_clients(clients: Coroutine[Any, Any, T]) -> T:
+    """Run clients in an event loop that takes as little as can be: a third of what asyncio's own takes for an event."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        from asyncio import new_event_loop
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(clients)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import statistics
 import sys
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ from typing import Any
 from benchmarks.http.answers import Answer
 from benchmarks.http.contenders import Contender, Places
 from benchmarks.http.figures import figures_of, require_right
-from benchmarks.http.load import Target, ask_all
+from benchmarks.http.load import Target, ask_all, run_clients
 from benchmarks.http.work import Question, steady
 from benchmarks.measuring import Turn, quiet_rounds
 from benchmarks.peers.layout import model_path
@@ -81,7 +80,7 @@ def _worker(name: str, model: str, ours: Contender, places: Places, stack: ExitS
 
 
 def _over_http(target: Target, questions: Sequence[Question]) -> list[Answer]:
-    answers = asyncio.run(ask_all(target, questions))
+    answers = run_clients(ask_all(target, questions))
     require_right(answers, [question.new_tokens for question in questions])
     return answers
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.http.contenders import Contender, Places
 from benchmarks.http.figures import WrongAnswersError, figures_of, require_right
-from benchmarks.http.load import Target, ask_all
+from benchmarks.http.load import Target, ask_all, run_clients
 from benchmarks.http.processes import ServerError, ServerProcess, cpu_seconds, rss_mb
 from benchmarks.http.work import Question, mixed, steady
 from benchmarks.measuring import quiet_rounds
@@ -126,7 +125,7 @@ def ask_once(server: Running, questions: Sequence[Question]) -> dict[str, float]
     """
     pids = server.process.pids
     began, server_cpu, client_cpu = time.perf_counter(), cpu_seconds(pids), time.process_time()
-    answers = asyncio.run(ask_all(server.target, questions))
+    answers = run_clients(ask_all(server.target, questions))
     wall = time.perf_counter() - began
     taken = {
         "server_cpus": (cpu_seconds(pids) - server_cpu) / wall,

@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.http.answers import Answer
 from benchmarks.http.figures import require_right
-from benchmarks.http.load import Tally, Target, ask_all, ask_for_a_while
+from benchmarks.http.load import Tally, Target, ask_all, ask_for_a_while, run_clients
 from benchmarks.http.processes import ServerProcess, rss_mb
 from benchmarks.http.work import Question, recognizable
 from benchmarks.serving.timeline import percentiles
@@ -126,7 +126,7 @@ def endure(
         WrongAnswersError: Already one client alone is not answered right.
     """
     questions = recognizable(clients, new_tokens=new_tokens)
-    alone = asyncio.run(_alone(target, questions))
+    alone = run_clients(_alone(target, questions))
     questions, alone = with_answers_of_their_own(questions, alone)
     checker, pieces = Checker(questions, alone), _Pieces()
     say(f"{len(questions)} answers alone; now {clients} clients for {seconds:g} s")
@@ -149,9 +149,9 @@ def endure(
             watching.cancel()
 
     began = time.perf_counter()
-    tally = asyncio.run(watched())
+    tally = run_clients(watched())
     took = time.perf_counter() - began
-    again = asyncio.run(_alone(target, questions))
+    again = run_clients(_alone(target, questions))
     changed = sum(one.text != other.text for one, other in zip(alone, again, strict=True))
     return Endurance(clients, took, tally, pieces.figures(tally, took), samples, changed)
 

@@ -1,8 +1,6 @@
-import asyncio
-
 import pytest
 from benchmarks.http.figures import WrongAnswersError, figures_of, require_right
-from benchmarks.http.load import Target, ask_all, ask_for_a_while
+from benchmarks.http.load import Target, ask_all, ask_for_a_while, run_clients
 from benchmarks.http.soak import Checker
 from benchmarks.http.work import CHAT, Question
 
@@ -24,7 +22,7 @@ def _told(body):
 @pytest.mark.parametrize("at_once", [None, 1, 3, 99])
 def test_answers_are_in_the_order_of_questions(at_once):
     with scripted_server(lambda body, number: [0.01, *_told(body)]) as server:
-        answers = asyncio.run(ask_all(Target("127.0.0.1", server.port, "m"), _questions(7), at_once=at_once))
+        answers = run_clients(ask_all(Target("127.0.0.1", server.port, "m"), _questions(7), at_once=at_once))
     assert [answer.text for answer in answers] == [str(n) * 3 for n in range(7)]
     require_right(answers, [3] * 7)
     assert server.connections == min(at_once or 7, 7)
@@ -34,21 +32,21 @@ def test_answers_are_in_the_order_of_questions(at_once):
 
 def test_questions_are_asked_at_their_times():
     with scripted_server(lambda body, number: _told(body)) as server:
-        answers = asyncio.run(ask_all(Target("127.0.0.1", server.port, "m"), _questions(4, pause=0.05)))
+        answers = run_clients(ask_all(Target("127.0.0.1", server.port, "m"), _questions(4, pause=0.05)))
     began = answers[0].sent_s
     assert all(answer.sent_s - began >= 0.05 * n - 0.005 for n, answer in enumerate(answers))
 
 
 def test_answers_of_another_length_are_refused():
     with scripted_server(lambda body, number: _told({**body, "max_tokens": 2 + number})) as server:
-        answers = asyncio.run(ask_all(Target("127.0.0.1", server.port, "m"), _questions(2), at_once=1))
+        answers = run_clients(ask_all(Target("127.0.0.1", server.port, "m"), _questions(2), at_once=1))
     with pytest.raises(WrongAnswersError, match="1 of 2 answers are wrong; answer 0: 2 tokens"):
         require_right(answers, [3, 3])
 
 
 def test_figures_count_from_the_first_request_to_the_last_byte():
     with scripted_server(lambda body, number: [0.05, *_told(body)]) as server:
-        answers = asyncio.run(ask_all(Target("127.0.0.1", server.port, "m"), _questions(4)))
+        answers = run_clients(ask_all(Target("127.0.0.1", server.port, "m"), _questions(4)))
     found = figures_of(answers)
     whole = max(a.ended_s for a in answers) - min(a.sent_s for a in answers)
     assert found["new_rate"] == pytest.approx(12 / whole)
@@ -61,8 +59,8 @@ def _for_a_while(answer, *, leaving=0.0):
     seen = []
     with scripted_server(answer) as server:
         target = Target("127.0.0.1", server.port, "m")
-        alone = asyncio.run(ask_all(target, questions, at_once=1))
-        tally = asyncio.run(
+        alone = run_clients(ask_all(target, questions, at_once=1))
+        tally = run_clients(
             ask_for_a_while(
                 target,
                 questions,

@@ -12,18 +12,21 @@ from onnxgen.preprocess.tokenizer import Tokenizer
 
 def described(found: TokenLogprobs, tokenizer: Tokenizer, *, text_offset: int) -> TokenLogprob:
     """A token's probability with its text and bytes."""
+    content = tokenizer.token_bytes(found.token_id)
     return TokenLogprob(
         token_id=found.token_id,
-        token=tokenizer.token_text(found.token_id),
-        token_bytes=tokenizer.token_bytes(found.token_id),
+        token=content.decode(errors="replace"),
+        token_bytes=content,
         logprob=found.logprob,
         rank=found.rank,
-        top=tuple(
-            TopToken(token, tokenizer.token_text(token), tokenizer.token_bytes(token), logprob)
-            for token, logprob in found.top
-        ),
+        top=tuple(_top(token, logprob, tokenizer) for token, logprob in found.top),
         text_offset=text_offset,
     )
+
+
+def _top(token_id: int, logprob: float, tokenizer: Tokenizer) -> TopToken:
+    content = tokenizer.token_bytes(token_id)
+    return TopToken(token_id, content.decode(errors="replace"), content, logprob)
 
 
 def described_prompt(

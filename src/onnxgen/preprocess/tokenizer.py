@@ -20,6 +20,7 @@ from onnxgen.preprocess.vocabulary import AddedToken, UnusedIds, added_tokens, u
 if TYPE_CHECKING:
     import tokenizers
 
+_REMEMBERED_TOKENS = 32768
 _REMEMBERED = 16
 """So many searches of the vocabulary of each kind are kept."""
 
@@ -58,6 +59,7 @@ class Tokenizer:
         self.added_tokens: tuple[AddedToken, ...] = added_tokens(backend)
         self.special_ids: frozenset[int] = frozenset(t.id for t in self.added_tokens if t.special)
         self._prefix_ids, self._suffix_ids = self._ids_to_add()
+        self._contents = lru_cache(maxsize=_REMEMBERED_TOKENS)(self._content)
         self._ids_holding = lru_cache(maxsize=_REMEMBERED)(self._find_ids_holding)
         self._decoder_specs = lru_cache(maxsize=_REMEMBERED)(self._simplified)
 
@@ -187,11 +189,7 @@ class Tokenizer:
         Raises:
             TokenIdError: The id is outside the vocabulary.
         """
-        token_id = self.check_id(token_id)
-        token = self.id_to_token(token_id)
-        if token is None:
-            return b""
-        return token.encode() if token_id in self.special_ids else self._read_bytes(token)
+        return self._contents(self.check_id(token_id))
 
     def token_text(self, token_id: int) -> str:
         """Text of `token_bytes`; bytes that are only part of a character become U+FFFD.
@@ -253,6 +251,12 @@ class Tokenizer:
         return tuple(
             b"" if token is None else token.encode() if i in special else read(token) for i, token in tokens
         )
+
+    def _content(self, token_id: int) -> bytes:
+        token = self.id_to_token(token_id)
+        if token is None:
+            return b""
+        return token.encode() if token_id in self.special_ids else self._read_bytes(token)
 
     def _find_ids_holding(self, texts: tuple[str, ...]) -> tuple[int, ...]:
         wanted = [text.encode() for text in texts]

@@ -315,8 +315,8 @@ def test_windows_out_of_range_are_refused_by_name(folder, options, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"context": 5}, "context must be a text or a list of texts, got 5"),
-        ({"context": [5]}, "context must hold texts, got 5 at 0"),
+        ({"context": 5}, "context must be a text, token ids, or a list of either, got 5"),
+        ({"context": [5, "a"]}, "context must hold token ids, which are integers, got 'a' at 1"),
         ({"top_logprobs": "5"}, "top_logprobs must be an integer between 0 and 100, got '5'"),
         ({"top_logprobs": 101}, "top_logprobs must be between 0 and 100, got 101"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
@@ -24,6 +25,10 @@ _log = logging.getLogger(__name__)
 Open = Callable[["LoadedModel", AsyncExitStack], Awaitable[Answers]]
 Whole = Callable[["LoadedModel", list[Completion]], Mapping[str, Any]]
 Events = Callable[["LoadedModel", Answers], AsyncGenerator[bytes]]
+
+
+MAX_TOLD_INLINE = 500
+"""Tokens with log probabilities up to which an answer is written in the event loop: a millisecond or two."""
 
 
 def error_event(error: BaseException) -> bytes:
@@ -64,8 +69,14 @@ async def respond(
             answers = await open(model, stack)
             stack.push_async_callback(answers.aclose)
             if not stream:
-                body = whole(model, await answers.collect())
-                return Response(to_json(body), media_type="application/json", headers=dict(headers or {}))
+                completions = await answers.collect()
+
+                def body() -> bytes:
+                    return to_json(whole(model, completions))
+
+                is_long = sum(map(_num_told, completions)) > MAX_TOLD_INLINE
+                content = await asyncio.to_thread(body) if is_long else body()
+                return Response(content, media_type="application/json", headers=dict(headers or {}))
             await answers.first()
         except ClientLeftError:
             return Response(status_code=CLIENT_LEFT)
@@ -83,3 +94,8 @@ async def respond(
             release=stack.pop_all().aclose,
             headers=headers,
         )
+
+
+def _num_told(completion: Completion) -> int:
+    """How many tokens an answer has log probabilities of."""
+    return len(completion.logprobs or ()) + len(completion.prompt_logprobs or ())

@@ -15,6 +15,7 @@ from onnxgen.facade.async_llm import AsyncLLM
 from onnxgen.facade.llm import LLM
 from onnxgen.preprocess.tokenizer import Tokenizer
 from onnxgen.server.app import create_app
+from onnxgen.server.generation import respond
 from tiny_model_folder import fake_backend, with_added_bos, write_model_folder
 from tiny_tokenizer import EOS, VOCAB_SIZE
 
@@ -413,3 +414,10 @@ def test_openais_client_reads_completions_and_their_streams(server):
         assert "".join(choice.text for choice in mine) == answer
         assert mine[-1].finish_reason == "stop"
     assert refused.value.type == "invalid_request_error"
+
+
+def test_long_answers_are_the_same_where_they_are_written_in_a_thread(server, monkeypatch):
+    asked = {"prompt": random_text(200), "echo": True, "logprobs": 3, "max_tokens": 2}
+    inline = server.choices(**asked)
+    monkeypatch.setattr(respond, "MAX_TOLD_INLINE", 0)
+    assert server.choices(**asked) == inline

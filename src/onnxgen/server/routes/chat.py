@@ -113,6 +113,12 @@ class _Chat:
                 f"tools has {len(fields.tools or ())} entries; this server allows at most {settings.max_tools}",
                 param="tools",
             )
+        if fields.continue_final_message and messages[-1]["role"] != "assistant":
+            raise ApiError(
+                400,
+                "continue_final_message needs a last message of the assistant to continue",
+                param="continue_final_message",
+            )
         options = generation_options(fields, model=model, settings=settings)
         if self._session_id is None:
             return await self._ask(model, messages, options)

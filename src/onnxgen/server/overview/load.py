@@ -68,7 +68,8 @@ def model_load(observer: Observer, status: ModelStatus) -> ModelLoad:
     if rates is not None:
         load.prompt_tokens_per_s = round(rates.prompt_tok_s, 3)
         load.generation_tokens_per_s = round(rates.answer_tok_s, 3)
-        load.prefix_hit_rate = rates.prefix_hit_rate
+        hits = rates.prefix_hit_rate
+        load.prefix_hit_rate = None if hits is None else round(hits, 6)
     return load
 
 

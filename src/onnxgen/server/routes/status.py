@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
+from onnxgen.server.errors import ApiError
 from onnxgen.server.overview.load import server_status
 from onnxgen.server.overview.resources import server_resources
 from onnxgen.server.schemas.status import ServerResources, ServerStatus
@@ -20,7 +21,14 @@ Prefixes = Annotated[
 
 @router.get("/status", response_model_exclude_none=True, summary="What the server does now")
 async def status(request: Request, prefixes: Prefixes = 0) -> ServerStatus:
-    """Say how busy each model is, for those who send requests to several servers."""
+    """Say how busy each model is, for those who send requests to several servers.
+
+    Keys of prefixes tell who knows a prompt whether somebody has asked it: they are for operators.
+    """
+    if prefixes and getattr(request.state, "key_scope", "admin") != "admin":
+        raise ApiError(
+            403, "prefixes are shown to admin keys only", type="permission_error", code="needs_admin_key"
+        )
     return await server_status(services_of(request), prefixes=prefixes)
 
 

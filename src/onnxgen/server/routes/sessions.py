@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
@@ -22,7 +22,7 @@ from onnxgen.server.sessions.store import SessionStore
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 
-SessionId = Annotated[str, Path(description="The id of a session.", min_length=1)]
+SessionId = Annotated[str, Path(description="The id of a session.")]
 Limit = Annotated[int, Query(description="Sessions to list.", ge=1, le=1000)]
 
 
@@ -34,9 +34,9 @@ async def create(request: Request, asked: SessionRequest | None = None) -> Sessi
     begins one too, without this.
     """
     services = services_of(request)
-    messages = list(asked.messages) if asked else []
-    if messages:
-        messages = normalized_messages(messages, max_messages=services.settings.max_messages)
+    messages: list[dict[str, Any]] = []
+    if asked is not None and asked.messages is not None:
+        messages = normalized_messages(asked.messages, max_messages=services.settings.max_messages)
     return _shown(services.sessions.create(tenant_of(request), messages), services.sessions)
 
 

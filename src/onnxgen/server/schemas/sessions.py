@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
+
+from onnxgen.server.schemas.chat import Messages
 
 
 class SessionRequest(BaseModel):
@@ -12,7 +14,7 @@ class SessionRequest(BaseModel):
 
     model_config = ConfigDict(use_attribute_docstrings=True, json_schema_extra={"examples": [{}]})
 
-    messages: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+    messages: Messages | None = None
     """How it begins, such as with a system message."""
 
 

@@ -248,7 +248,8 @@ class Residents:
         keep_alive_s = self.limits.keep_alive_s if own is None else own
         if keep_alive_s is not None and place.state is ModelState.READY and not place.uses:
             loop = asyncio.get_running_loop()
-            place.timer = loop.call_later(keep_alive_s, self._expire, place)
+            # Not zero: what uvloop then gives does not say when it is due.
+            place.timer = loop.call_later(max(keep_alive_s, 0.001), self._expire, place)
 
     def _retry(self, place: Place) -> None:
         place.timer = None

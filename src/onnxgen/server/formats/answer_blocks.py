@@ -8,7 +8,6 @@ Both APIs say an answer as a list of blocks, and a stream of it as blocks that o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from onnxgen.facade.results import Chunk, TokenLogprob
@@ -78,67 +77,73 @@ class AnswerBlocks:
         self._blanks = ""
         self._logprobs: list[TokenLogprob] = []
 
-    def push(self, chunk: Chunk) -> Iterator[Step]:
+    def push(self, chunk: Chunk) -> list[Step]:
         """What a piece does to the blocks."""
-        self._logprobs += chunk.logprobs
+        steps: list[Step] = []
+        if chunk.logprobs:
+            self._logprobs += chunk.logprobs
         if chunk.reasoning and self._show_reasoning:
-            yield from self._grow("reasoning", chunk.reasoning)
+            self._grow("reasoning", chunk.reasoning, steps)
         if chunk.reasoning and not chunk.text:
             self._logprobs = []  # of what was thought
         if chunk.text:
-            yield from self._say(chunk.text)
+            self._say(chunk.text, steps)
         for call in chunk.tool_calls:
-            yield from self._call(call)
+            self._call(call, steps)
+        return steps
 
-    def finish(self) -> Iterator[Step]:
+    def finish(self) -> list[Step]:
         """The answer ended: one that said nothing is an empty text."""
+        steps: list[Step] = []
         if not self.blocks:
-            yield from self._grow("text", self._blanks)
-        yield from self._close()
+            self._grow("text", self._blanks, steps)
+        self._close(steps)
+        return steps
 
-    def close(self) -> Iterator[Step]:
+    def close(self) -> list[Step]:
         """The answer was cut: nothing more comes."""
-        yield from self._close()
+        steps: list[Step] = []
+        self._close(steps)
+        return steps
 
-    def _say(self, text: str) -> Iterator[Step]:
+    def _say(self, text: str, steps: list[Step]) -> None:
         if self._open is None or self._open.kind != "text":
             text = self._blanks + text
-            if text.isspace():
-                self._blanks = text
+            self._blanks = text if text.isspace() else ""
+            if self._blanks:
                 return
-            self._blanks = ""
-        yield from self._grow("text", text)
+        self._grow("text", text, steps)
 
-    def _call(self, call: ToolCall) -> Iterator[Step]:
+    def _call(self, call: ToolCall, steps: list[Step]) -> None:
         self._blanks, self._logprobs = "", []
-        yield from self._begin("call", call)
-        yield from self._grow("call", call.arguments)
-        yield from self._close()
+        self._begin("call", call, steps)
+        self._grow("call", call.arguments, steps)
+        self._close(steps)
 
-    def _grow(self, kind: Kind, text: str) -> Iterator[Step]:
-        if self._open is None or self._open.kind != kind:
-            yield from self._begin(kind)
+    def _grow(self, kind: Kind, text: str, steps: list[Step]) -> None:
+        block = self._open
+        if block is None or block.kind != kind:
+            block = self._begin(kind, None, steps)
             if kind == "text":
                 self._logprobs = _of_text(self._logprobs, text)
-        block = self._open
-        assert block is not None
         logprobs: list[TokenLogprob] = []
-        if kind == "text":
+        if kind == "text" and self._logprobs:
             logprobs, self._logprobs = self._logprobs, []
         block.grow(text, logprobs)
         if text:
-            yield Step("grow", block, text, logprobs)
+            steps.append(Step("grow", block, text, logprobs))
 
-    def _begin(self, kind: Kind, call: ToolCall | None = None) -> Iterator[Step]:
-        yield from self._close()
-        self._open = Block(len(self.blocks), kind, call)
-        self.blocks.append(self._open)
-        yield Step("open", self._open)
+    def _begin(self, kind: Kind, call: ToolCall | None, steps: list[Step]) -> Block:
+        self._close(steps)
+        self._open = block = Block(len(self.blocks), kind, call)
+        self.blocks.append(block)
+        steps.append(Step("open", block))
+        return block
 
-    def _close(self) -> Iterator[Step]:
+    def _close(self, steps: list[Step]) -> None:
         block, self._open = self._open, None
         if block is not None:
-            yield Step("close", block)
+            steps.append(Step("close", block))
 
 
 def _of_text(logprobs: list[TokenLogprob], text: str) -> list[TokenLogprob]:

@@ -18,6 +18,7 @@ from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
 from onnxgen.errors import OnnxgenError
@@ -25,6 +26,8 @@ from onnxgen.server.errors import ApiError, as_api_error
 from onnxgen.server.invalid_requests import invalid_request, short
 
 _log = logging.getLogger(__name__)
+
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 _ANTHROPIC_TYPES: Mapping[int, str] = {
     400: "invalid_request_error",
@@ -117,12 +120,23 @@ def _of_framework(error: HTTPException, scope: Scope) -> ApiError:
         case 404:
             return ApiError(404, f"there is nothing at {path!r}", code="not_found", headers=headers)
         case 405:
-            allowed = headers.get("Allow", "another method")
+            # The framework names those of the first route that fits the path, and several may.
+            headers["Allow"] = allowed = ", ".join(_methods_at(scope))
             message = f"{path!r} does not take {method}; it takes {allowed}"
             return ApiError(405, message, code="method_not_allowed", headers=headers)
         case status:
             kind = "server_error" if status >= 500 else "invalid_request_error"
             return ApiError(status, short(str(error.detail)), type=kind, headers=headers)
+
+
+def _methods_at(scope: Scope) -> list[str]:
+    """What the path of a request does take."""
+    routes = cast(FastAPI, scope["app"]).routes
+    return [
+        method
+        for method in _METHODS
+        if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in routes)
+    ]
 
 
 def _json(body: Any) -> bytes:

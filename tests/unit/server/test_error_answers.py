@@ -23,7 +23,7 @@ from onnxgen.errors import (
 from onnxgen.server.error_answers import answer_errors, error_body
 from onnxgen.server.errors import ApiError
 from onnxgen.server.invalid_requests import field_name
-from server_doubles import client
+from server_doubles import client, server
 
 
 class Text(BaseModel):
@@ -164,6 +164,13 @@ def test_unknown_paths_and_methods_have_the_envelope_too():
     assert answer.status_code == 405
     assert answer.headers["allow"] == "POST"
     assert "POST" in error_of(answer)["message"]
+
+
+def test_a_refused_method_is_told_all_that_the_path_takes(tmp_path):
+    app = server(tmp_path)
+    answer = ask(app, "PUT", "/v1/sessions/some/id")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, DELETE")
+    assert ask(app, "DELETE", "/v1/sessions").headers["allow"] == "GET, POST"
 
 
 @pytest.mark.parametrize(

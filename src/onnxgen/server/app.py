@@ -25,7 +25,7 @@ def create_app(services: Services) -> FastAPI:
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         await services.models.start()
-        services.observer.start(services.models)
+        services.observer.start(services.models, sessions=services.sessions)
         try:
             yield
         finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics_core import Metric
@@ -71,6 +71,10 @@ class Metrics:
     def add(self, collector: Collector) -> None:
         """Let a collector give its numbers too."""
         self.registry.register(collector)
+
+    def gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
+        """Show a number that is read whenever all are asked for."""
+        Gauge(name, text, registry=self.registry).set_function(read)
 
     def ended(self, request: EndedRequest) -> None:
         """Count a request that ended; its tokens and its first token were counted when they came."""

@@ -15,8 +15,6 @@ _log = logging.getLogger("onnxgen.server.http")
 
 _TRACE = (b"traceparent", b"tracestate")
 _MOST_TRACE_BYTES = 512
-_POLLED = frozenset({"/health"})
-"""Paths that are asked again and again, and whose errors are no news."""
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
@@ -60,7 +58,8 @@ class ObservedApp:
             if status:
                 route, method = route_of(scope), scope["method"]
                 self._metrics.responded(route, method if method in _METHODS else "other", status)
-                untold = status >= 400 and route not in _POLLED and not (current and current.observed)
+                # failures of the server have a line of whoever answers them
+                untold = 400 <= status < 500 and not (current and current.observed)
                 level = logging.INFO if untold else logging.DEBUG
                 took_ms = 1000 * (self._clock() - began)
                 _log.log(level, "%s %s: %d in %.1f ms", method, route, status, took_ms)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from typing import Protocol
 
+from onnxgen.facade.daemon_work import in_daemon
 from onnxgen.facade.results import Chunk
 from onnxgen.server.observe.context import CURRENT
 from onnxgen.server.observe.ended import EndedRequest, Outcome
@@ -15,6 +17,8 @@ from onnxgen.server.observe.listener import RequestListener
 from onnxgen.server.observe.metrics import Metrics
 from onnxgen.server.observe.recent_requests import RecentRequests
 from onnxgen.server.observe.watch import EngineWatch, WatchedModels
+
+_LAST_WORDS_S = 5.0
 
 
 class ObservedModels(WatchedModels, StatusTable, Protocol):
@@ -51,23 +55,30 @@ class Observer:
         self.watch: EngineWatch | None = None
         self._statistics_s = statistics_s
 
-    def start(self, models: ObservedModels) -> None:
+    def start(self, models: ObservedModels, *, sessions: Sized | None = None) -> None:
         """Begin to ask the engines of models what they count, in the running loop.
 
         Args:
             models: The same ones whenever it is called.
+            sessions: Conversations that the server keeps, likewise.
         """
         if self.watch is None:
             self.watch = EngineWatch(models, statistics_s=self._statistics_s, clock=self.clock)
             self.metrics.add(EngineMetrics(self.watch, models))
+            if sessions is not None:
+                self.metrics.gauge(
+                    "onnxgen_sessions", "Conversations that the server keeps.", lambda: len(sessions)
+                )
         self.watch.start()
 
     async def aclose(self) -> None:
         """Ask no more, and let listeners send what they have. Calling it twice is harmless."""
         if self.watch is not None:
             await self.watch.aclose()
-        for listener in self.listeners:
-            await asyncio.to_thread(listener.close)
+        with contextlib.suppress(TimeoutError):  # what cannot be sent by then is lost
+            async with asyncio.timeout(_LAST_WORDS_S):
+                for listener in self.listeners:
+                    await in_daemon(listener.close, discard=lambda _: None)
 
     def begin(
         self, *, request_id: str, endpoint: str, model: str, stream: bool, tenant: str, n: int = 1

@@ -135,7 +135,9 @@ def open_span_sender() -> SpanSender:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as cause:
         raise ConfigError(_MISSING) from cause
-    named = Resource({SERVICE_NAME: "onnxgen", SERVICE_VERSION: __version__})
-    provider = TracerProvider(resource=named.merge(Resource.create()), shutdown_on_exit=False)
+    resource = Resource.create({SERVICE_VERSION: __version__})
+    if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):  # no variable names it
+        resource = resource.merge(Resource({SERVICE_NAME: "onnxgen"}))
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return SpanSender(provider.get_tracer("onnxgen", __version__), close=provider.shutdown)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from onnxgen.errors import OnnxgenError
 from onnxgen.server.models.loaded import LoadedModel
-from onnxgen.server.models.states import ModelStatus
+from onnxgen.server.models.states import ModelState, ModelStatus
 from onnxgen.server.schemas.status import KnownPrefix, ModelLoad, ServerStatus
 from onnxgen.version import __version__
 
@@ -57,8 +57,8 @@ def model_load(observer: Observer, status: ModelStatus) -> ModelLoad:
     )
     watch = observer.watch
     numbers = None if watch is None else watch.latest(status.id)
-    if watch is None or numbers is None:
-        return load
+    if watch is None or numbers is None or status.state is not ModelState.READY:
+        return load  # what an engine said that is no more is not told
     stats, full = numbers.stats, numbers.stats.cache.full
     load.running, load.waiting = stats.running, stats.waiting
     load.kv_usage = round(numbers.kv_usage, 6)

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from onnxgen.facade.async_llm import AsyncLLM
 from onnxgen.server.models.entry import ModelEntry
+from onnxgen.server.protection.keys import name_in
 from onnxgen.server.settings import ServerSettings
 from onnxgen.version import __version__
 
@@ -74,5 +75,5 @@ def hidden(value: Any, name: str = "") -> Any:
 
 
 def _without_key(given: str) -> str:
-    name, separator, _ = given.partition("=")
-    return f"{name}={HIDDEN}" if separator else HIDDEN
+    name = name_in(given)
+    return HIDDEN if name is None else f"{name}={HIDDEN}"

@@ -47,6 +47,12 @@ class Key:
     digest: bytes
 
 
+def name_in(text: str) -> str | None:
+    """The name of a key that is written as ``NAME=KEY``; None where it is the key alone."""
+    named = _NAMED.fullmatch(text)
+    return None if named is None else named["name"]
+
+
 class KeyRing:
     """The keys of a server.
 

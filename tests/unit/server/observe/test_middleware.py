@@ -77,9 +77,9 @@ def test_a_trace_of_any_length_is_not_kept():
 
 
 @pytest.mark.parametrize(
-    ("path", "level"), [("/things/a", "DEBUG"), ("/nothing-here", "INFO"), ("/things/broken", "INFO")]
+    ("path", "level"), [("/things/a", "DEBUG"), ("/nothing-here", "INFO"), ("/things/broken", "DEBUG")]
 )
-def test_what_fails_before_anybody_observes_it_has_a_line(path, level, caplog):
+def test_what_is_refused_before_anybody_observes_it_has_a_line(path, level, caplog):
     with caplog.at_level(logging.DEBUG, logger="onnxgen.server.http"):
         _asked(path, metrics=Metrics())
     (record,) = caplog.records

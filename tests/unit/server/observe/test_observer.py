@@ -1,6 +1,9 @@
 """`Observer`: what it counts of requests, and that each counts once."""
 
+import asyncio
 import re
+import threading
+import time
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -131,3 +134,14 @@ def test_the_text_has_every_family_once_and_only_ours():
     assert families
     assert all(name.startswith("onnxgen_") for name in families)
     assert "_created" not in text
+
+
+def test_a_listener_that_hangs_does_not_keep_the_server(monkeypatch):
+    class Hanging(_Listener):
+        def close(self) -> None:
+            threading.Event().wait(20)
+
+    monkeypatch.setattr("onnxgen.server.observe.observer._LAST_WORDS_S", 0.05)
+    began = time.monotonic()
+    asyncio.run(Observer(listeners=[Hanging()]).aclose())
+    assert time.monotonic() - began < 15

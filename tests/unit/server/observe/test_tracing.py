@@ -128,7 +128,10 @@ def test_without_the_packages_the_option_says_what_to_install(monkeypatch):
     assert open_observer(ServerSettings()).listeners
 
 
-def test_spans_go_to_where_the_variables_say(monkeypatch):
+@pytest.mark.parametrize("name", [None, "my-service"])
+def test_spans_go_to_where_the_variables_say(monkeypatch, name):
+    if name is not None:
+        monkeypatch.setenv("OTEL_SERVICE_NAME", name)
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http.trace_exporter")
     import http.server
     import threading
@@ -160,4 +163,5 @@ def test_spans_go_to_where_the_variables_say(monkeypatch):
     ((path, body),) = received
     assert path == "/v1/traces"
     assert b"chat m" in body
-    assert b"onnxgen" in body
+    assert b"service.name\x12" in body
+    assert (name or "onnxgen").encode() in body.split(b"service.name", 1)[1][:40]

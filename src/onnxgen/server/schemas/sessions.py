@@ -39,7 +39,7 @@ class SessionObject(BaseModel):
     token_count: int
     """Tokens of prompt and answer of the last turn."""
     size_bytes: int
-    """Of all messages, as JSON text."""
+    """Memory of all messages."""
 
 
 class SessionWithMessages(SessionObject):

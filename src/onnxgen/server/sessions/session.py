@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -11,6 +9,7 @@ from typing import Any, Self
 
 from onnxgen.server.errors import ApiError
 from onnxgen.server.sessions.joining import Message, joined
+from onnxgen.server.sessions.json_values import copied, memory_of
 from onnxgen.server.settings import ServerSettings
 
 
@@ -20,7 +19,7 @@ class SessionLimits:
 
     Attributes:
         max_sessions: Conversations of all tenants together.
-        max_bytes: Their size together, as JSON text; one alone may have half of it.
+        max_bytes: Memory of all their messages; one conversation alone may have half of it.
         idle_s: Seconds after which a conversation that nobody goes on with is forgotten; None keeps it.
     """
 
@@ -44,7 +43,7 @@ class Session:
     Args:
         id: Its name.
         tenant: Whose it is.
-        max_bytes: Size that it may have.
+        max_bytes: Memory that its messages may take.
         now: Seconds since 1970.
         on_change: Is told when it was used or grew.
 
@@ -56,7 +55,7 @@ class Session:
         used_at: When a turn last began or ended, likewise.
         token_count: Tokens of prompt and answer of the last turn.
         turns: How many turns were remembered.
-        size_bytes: Of all messages, as JSON text.
+        size_bytes: Memory of all messages.
         in_use: A turn is under way.
     """
 
@@ -74,12 +73,12 @@ class Session:
         self.token_count = self.turns = self.size_bytes = 0
         self.in_use = False
         self._max_bytes, self._now, self._on_change = max_bytes, now, on_change
-        self._messages: list[dict[str, Any]] = []
+        self._messages: list[Message] = []
 
     @property
     def messages(self) -> list[dict[str, Any]]:
         """The conversation so far: a copy."""
-        return copy.deepcopy(self._messages)
+        return copied(self._messages)
 
     @property
     def message_count(self) -> int:
@@ -94,27 +93,29 @@ class Session:
         """
         return Turn(self, messages)
 
-    def replace(self, messages: Sequence[Message]) -> None:
-        """Make this the conversation, whatever its size."""
-        self._messages = [dict(message) for message in copy.deepcopy(list(messages))]
-        self.size_bytes = _size_of(messages)
-        self.touch()
-
-    def check_size(self, messages: Sequence[Message]) -> None:
-        """See whether this could be the conversation.
+    def joined(self, sent: Sequence[Message]) -> list[Message]:
+        """What the conversation comes to with the messages of a request; its own are not copied.
 
         Raises:
-            ApiError: 413, it is larger than a session may be.
+            ApiError: 413, it would take more memory than a session may.
         """
+        messages = joined(self._messages, copied(list(sent)))
         size = _size_of(messages)
         if size > self._max_bytes:
             raise ApiError(
                 413,
-                f"session {self.id!r} would have {size} bytes with these messages, and may have {self._max_bytes}; "
+                f"session {self.id!r} would take {size} bytes with these messages, and may take {self._max_bytes}; "
                 "begin another one",
                 code="session_too_large",
                 param="messages",
             )
+        return messages
+
+    def replace(self, messages: Sequence[Message]) -> None:
+        """Make this the conversation, whatever it takes; nobody else changes these messages."""
+        self._messages = list(messages)
+        self.size_bytes = _size_of(messages)
+        self.touch()
 
     def touch(self) -> None:
         """It is used now."""
@@ -149,7 +150,7 @@ class Turn:
     @property
     def messages(self) -> list[dict[str, Any]]:
         """The whole conversation with what the request brings: a copy."""
-        return [dict(message) for message in copy.deepcopy(self._all)]
+        return copied(self._all)
 
     def remember(self, message: Message, *, token_count: int | None = None) -> None:
         """Make what was sent and this answer part of the conversation; called when the answer ends, or was stopped.
@@ -159,7 +160,7 @@ class Turn:
             token_count: Tokens of prompt and answer together.
         """
         session = self._session
-        session.replace([*self._all, message])
+        session.replace([*self._all, copied(message)])
         session.turns += 1
         if token_count is not None:
             session.token_count = token_count
@@ -173,8 +174,7 @@ class Turn:
                 "conversation",
                 code="session_busy",
             )
-        self._all = joined(session.messages, self._sent)
-        session.check_size(self._all)
+        self._all = session.joined(self._sent)
         self.is_open = session.in_use = True
         session.touch()
         return self
@@ -192,4 +192,4 @@ class Turn:
 
 
 def _size_of(messages: Sequence[Message]) -> int:
-    return sum(len(json.dumps(message, default=str)) for message in messages)
+    return sum(map(memory_of, messages))

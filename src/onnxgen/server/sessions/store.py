@@ -47,7 +47,7 @@ class SessionStore:
 
     @property
     def size_bytes(self) -> int:
-        """Of all conversations together, as JSON text."""
+        """Memory of the messages of all conversations."""
         return sum(session.size_bytes for session in self._sessions.values())
 
     def create(self, tenant: str, messages: Sequence[Message] = ()) -> Session:
@@ -121,8 +121,7 @@ class SessionStore:
             now=self._now,
             on_change=self._on_change,
         )
-        session.check_size(messages)
-        session.replace(messages)
+        session.replace(session.joined(messages))
         self._forget_idle()
         self._sessions[tenant, session_id] = session
         self._shrink(keep=session)

@@ -103,7 +103,7 @@ def test_another_tenant_finds_nothing(method):
 
 def test_too_much_to_begin_with_is_refused():
     world = World(max_messages=2, max_sessions_mb=0.001)
-    message = {"role": "user", "content": "x" * 600}
+    message = {"role": "user", "content": "x" * 900}
     many, large, odd = world.ask(
         ("POST", "/v1/sessions", {"messages": [message] * 3}),
         ("POST", "/v1/sessions", {"messages": [message]}),

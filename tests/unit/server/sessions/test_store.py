@@ -1,14 +1,15 @@
 """Conversations that the server keeps: whose they are, their limits, and turns."""
 
-import json
 import random
 import re
+import sys
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnxgen.server.errors import ApiError
+from onnxgen.server.sessions.json_values import memory_of
 from onnxgen.server.sessions.session import SessionLimits
 from onnxgen.server.sessions.store import MAX_ID_BYTES, SessionStore
 
@@ -209,29 +210,29 @@ def test_one_in_use_is_never_forgotten_for_another():
 
 
 def test_bytes_are_bounded_too():
-    store = store_of(max_bytes=4000)
+    store = store_of(max_bytes=10_000)
     for number in range(20):
         say(store.create("t"), "x" * 300, str(number))
-        assert store.size_bytes <= 4000
+        assert store.size_bytes <= 10_000
     kept = [s.messages[-1]["content"] for s in store.sessions("t")]
     assert kept == [str(n) for n in range(19, 19 - len(kept), -1)]
     assert len(kept) > 5
 
 
 def test_one_conversation_that_is_too_large_is_refused_when_it_goes_on():
-    store = store_of(max_bytes=2000)
+    store = store_of(max_bytes=4000)
     session = store.create("t")
-    error = refused(session.turn([said("x" * 1001)]).__enter__)
+    error = refused(session.turn([said("x" * 2001)]).__enter__)
     assert (error.status, error.code) == (413, "session_too_large")
     assert not session.in_use
-    assert refused(store.create, "t", [said("x" * 1001)]).status == 413
+    assert refused(store.create, "t", [said("x" * 2001)]).status == 413
     assert len(store) == 1
-    say(session, "short", "y" * 1001)
+    say(session, "short", "y" * 2001)
     assert refused(session.turn([said("more")]).__enter__).status == 413
 
 
 @settings(deadline=None)
-@given(st.integers(0, 2**32), st.integers(1, 5), st.integers(200, 2000))
+@given(st.integers(0, 2**32), st.integers(1, 5), st.integers(800, 5000))
 def test_limits_hold_whatever_happens(seed, max_sessions, max_bytes):
     draw, clock = random.Random(seed), Clock()
     store = store_of(clock=clock, max_sessions=max_sessions, max_bytes=max_bytes, idle_s=50)
@@ -259,7 +260,7 @@ def test_limits_hold_whatever_happens(seed, max_sessions, max_bytes):
             assert error.status in (409, 413, 429)
         kept = store.sessions()
         assert len(kept) == len(store) <= max_sessions
-        assert store.size_bytes == sum(len(json.dumps(m)) for s in kept for m in s.messages)
+        assert store.size_bytes == sum(memory_of(s.messages) - sys.getsizeof(s.messages) for s in kept)
         idle = [s for s in kept if not s.in_use]
         assert store.size_bytes <= max_bytes or len(idle) <= 1
     for session, turn in open_turns:

@@ -136,6 +136,33 @@ def test_an_answer_goes_on_while_another_conversation_is_shown(opened):
     window.until_text(".message.assistant .foot", "17 tokens")
 
 
+def test_a_browser_without_space_says_so_and_answers_all_the_same(opened):
+    window = opened(ScriptedChat(["fine"]))
+    window.run("""
+        for (let size = 4_000_000; size >= 1; size = Math.floor(size / 2)) {
+            try {
+                for (let n = 0; ; n += 1) localStorage.setItem(`filler.${size}.${n}`, "x".repeat(size));
+            } catch {}
+        }
+    """)
+    ask(window, "Hi")
+    window.until_text(".message.assistant .body", "fine")
+    window.until_text("#notice", "no space left")
+
+
+def test_a_second_tab_sees_conversations_of_the_first(opened):
+    window = opened(ScriptedChat(["one"], ["two"]))
+    window.run("window.other = window.open(location.href)")
+    window.until(
+        lambda: window.run("return Boolean(window.other.document.getElementById('model')?.value)"), "a tab"
+    )
+    ask(window, "From the first")
+    window.until_text(".message.assistant .body", "one")
+    listed = "return window.other.document.getElementById('chats').innerText.includes('From the first')"
+    window.until(lambda: window.run(listed), "the other tab to list it")
+    window.run("window.other.close()")
+
+
 @pytest.mark.parametrize("case", ["refused", "in the stream", "cut"])
 def test_errors_are_shown_and_can_be_tried_again(opened, case):
     busy = ApiError(429, "too many wait already", code="queue_full", headers={"Retry-After": "7"})

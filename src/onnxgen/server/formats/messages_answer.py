@@ -10,6 +10,8 @@ import hashlib
 import json
 from typing import Any, Literal
 
+from pydantic_core import PydanticSerializationError, to_json
+
 from onnxgen.facade.results import Chunk, Completion
 from onnxgen.server.formats.answer_blocks import AnswerBlocks, Block, Step
 from onnxgen.server.formats.event_text import Event
@@ -93,7 +95,7 @@ class MessageWriter:
     def _content(self, block: Block, *, whole: bool) -> dict[str, Any]:
         """A block as part of a message; one that is not whole is without what its deltas bring."""
         if block.call is not None:
-            given = json.loads(block.text) if whole else {}
+            given = _arguments(block.text) if whole else {}
             return {"type": "tool_use", "id": block.call.id, "name": block.call.name, "input": given}
         text = block.text if whole else ""
         if block.kind == "text":
@@ -139,6 +141,16 @@ def _more(block: Block, text: str) -> dict[str, Any]:
             return {"type": "input_json_delta", "partial_json": text}
         case _:
             return {"type": "text_delta", "text": text}
+
+
+def _arguments(text: str) -> Any:
+    """Arguments as what they are; half a surrogate pair, which the model may have written as an escape, becomes ``?``."""
+    given = json.loads(text)
+    try:
+        to_json(given)
+    except PydanticSerializationError:
+        return json.loads(json.dumps(given, ensure_ascii=False).encode(errors="replace"))
+    return given
 
 
 def _signature(text: str) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from onnxgen.server.errors import ApiError
+
 _log = logging.getLogger(__name__)
 
 MAX_BYTES = 64 << 20
@@ -75,6 +77,29 @@ class ResponseStore:
         if stored is None or stored.tenant != tenant:
             return None
         self._kept.move_to_end(response_id)
+        return stored
+
+    def require(self, response_id: str, *, tenant: str, param: str | None = None) -> StoredResponse:
+        """A response of a tenant's.
+
+        Args:
+            response_id: Its id.
+            tenant: Whose it is.
+            param: The field of the request that names it.
+
+        Raises:
+            ApiError: 404, it is not kept.
+        """
+        stored = self.get(response_id, tenant=tenant)
+        if stored is None:
+            most = self.max_responses
+            why = f"at most the last {most} are kept, in memory" if most else "this server keeps none"
+            raise ApiError(
+                404,
+                f"there is no response {response_id!r:.80} here (any more): {why}",
+                code="response_not_found",
+                param=param,
+            )
         return stored
 
     def delete(self, response_id: str, *, tenant: str) -> bool:

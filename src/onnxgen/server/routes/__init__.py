@@ -18,6 +18,7 @@ from onnxgen.server.routes import (
     responses,
     sessions,
     status,
+    stored_responses,
     tokens,
 )
 
@@ -25,6 +26,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     chat.router,
     completions.router,
     responses.router,
+    stored_responses.router,
     messages.router,
     embeddings.router,
     tokens.router,

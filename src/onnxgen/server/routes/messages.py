@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request, Response
 
-from onnxgen.facade.results import Completion
+from onnxgen.facade.results import Chunk, Completion
 from onnxgen.server.error_answers import error_body, route_path
 from onnxgen.server.errors import ApiError, as_api_error
 from onnxgen.server.formats.conversations import with_system
@@ -146,7 +146,7 @@ class _Exchange:
         answers = await open_chat(self._http, self.services, model, ask, endpoint="messages")
         self._writer = writer
         if not self._asked.wants_stream:
-            answers.listen(lambda chunk: (writer.push(chunk), None)[1])
+            answers.listen(self._hear)
         return answers
 
     def whole(self, model: LoadedModel, completions: list[Completion]) -> Mapping[str, Any]:
@@ -170,6 +170,10 @@ class _Exchange:
             as_api_error(error), path=route_path(self._http.scope), request_id=request_id_of(self._http)
         )
         return event_text([body])
+
+    def _hear(self, chunk: Chunk) -> None:
+        assert self._writer is not None
+        self._writer.push(chunk)
 
     def _fields(self) -> MessagesPrompt:
         """What generation options are made of; more than the server allows is a bound like any other here."""

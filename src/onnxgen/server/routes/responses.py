@@ -1,4 +1,4 @@
-"""`/v1/responses`: answers in the words of OpenAI's Responses API, kept so that the next request can go on from them."""
+"""`/v1/responses`: answers in the words of OpenAI's Responses API, which the next request can go on from."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic_core import PydanticSerializationError, to_json
 
-from onnxgen.facade.results import Completion
+from onnxgen.facade.results import Chunk, Completion
 from onnxgen.preprocess.template_messages import text_size
 from onnxgen.server.errors import ApiError, as_api_error
 from onnxgen.server.formats.conversations import shortened, with_system
@@ -29,22 +29,13 @@ from onnxgen.server.generation.options import generation_options
 from onnxgen.server.generation.prompt_options import prompt_options
 from onnxgen.server.generation.respond import respond
 from onnxgen.server.generation.unknown_fields import log_unknown_fields
-from onnxgen.server.schemas.responses import (
-    InputTokens,
-    ResponseDeleted,
-    ResponseItemList,
-    ResponseObject,
-    ResponseRequest,
-)
+from onnxgen.server.schemas.responses import InputTokens, ResponseObject, ResponseRequest
 from onnxgen.server.services import Services, services_of
 
 if TYPE_CHECKING:
     from onnxgen.server.models.table import LoadedModel
 
 router = APIRouter(prefix="/v1/responses", tags=["responses"])
-
-ResponseId = Annotated[str, Path(description="The id of a response that is kept.", max_length=512)]
-
 
 _STREAM = {"description": "The response, or with `stream` its events.", "content": {"text/event-stream": {}}}
 
@@ -74,45 +65,6 @@ async def count_tokens(http: Request, asked: ResponseRequest) -> InputTokens:
     async with exchange.services.models.use(asked.model) as model:
         ask = exchange.ask(model)
         return InputTokens(input_tokens=await asyncio.to_thread(_num_tokens, model, ask, ask.messages))
-
-
-@router.get("/{response_id}", response_model=ResponseObject, summary="Read a response")
-async def read(http: Request, response_id: ResponseId, stream: bool = False) -> Response:
-    """Read a response that is kept. It is not streamed a second time."""
-    if stream:
-        raise ApiError(400, "responses are streamed once, while they are made", param="stream")
-    body = to_json(_kept(http, response_id).response)
-    return Response(body, media_type="application/json")
-
-
-@router.delete("/{response_id}", summary="Forget a response")
-async def delete(http: Request, response_id: ResponseId) -> ResponseDeleted:
-    """Forget a response that is kept; what went on from it stays."""
-    _kept(http, response_id)
-    services_of(http).responses.delete(response_id, tenant=tenant_of(http))
-    return ResponseDeleted(id=response_id)
-
-
-@router.get("/{response_id}/input_items", summary="List what a response answered")
-async def input_items(
-    http: Request,
-    response_id: ResponseId,
-    limit: Annotated[int, Query(description="Items to list.", ge=1, le=100)] = 20,
-    order: Annotated[Literal["asc", "desc"], Query(description="The oldest or the newest first.")] = "desc",
-    after: Annotated[str | None, Query(description="List what follows the item of this id.")] = None,
-) -> ResponseItemList:
-    """List the items that a response answered, those of earlier responses that it went on from included."""
-    items = list(_kept(http, response_id).input_items)
-    if order == "desc":
-        items.reverse()
-    if after is not None:
-        place = next((n for n, item in enumerate(items) if item["id"] == after), None)
-        if place is None:
-            raise ApiError(404, f"no item {after!r:.80} was answered by it", param="after")
-        items = items[place + 1 :]
-    page = items[:limit]
-    ids = [item["id"] for item in page] or [None]
-    return ResponseItemList(data=page, first_id=ids[0], last_id=ids[-1], has_more=len(items) > limit)
 
 
 class _Exchange:
@@ -192,7 +144,7 @@ class _Exchange:
         answers = await open_chat(self._http, self.services, model, ask, endpoint="responses")
         self._writer = writer
         if not asked.wants_stream:
-            answers.listen(lambda chunk: (writer.push(chunk), None)[1])
+            answers.listen(self._hear)
         return answers
 
     def whole(self, model: LoadedModel, completions: list[Completion]) -> Mapping[str, Any]:
@@ -219,6 +171,10 @@ class _Exchange:
         code = {400: "invalid_prompt", 429: "rate_limit_exceeded"}.get(told.status, "server_error")
         return event_text(self._writer.fail(code=code, message=told.message))
 
+    def _hear(self, chunk: Chunk) -> None:
+        assert self._writer is not None
+        self._writer.push(chunk)
+
     def _keep(self) -> None:
         if self._asked.store is not False and self.services.responses.max_responses:
             assert self._writer is not None
@@ -234,9 +190,10 @@ class _Exchange:
     def _earlier(self) -> list[Item]:
         """What was asked and answered before."""
         previous = self._asked.previous_response_id
-        return (
-            [] if previous is None else _kept(self._http, previous, param="previous_response_id").conversation
-        )
+        if previous is None:
+            return []
+        kept = self.services.responses.require(previous, tenant=self._tenant, param="previous_response_id")
+        return kept.conversation
 
     def _new_items(self) -> list[Item]:
         given = self._asked.input
@@ -279,26 +236,6 @@ def _json_size(*values: Any) -> int:
         return len(to_json(values))
     except PydanticSerializationError as error:
         raise ApiError(400, "the request has half a surrogate pair, which is no character") from error
-
-
-def _kept(http: Request, response_id: str, *, param: str | None = None) -> StoredResponse:
-    """A response that the server keeps for whoever asks.
-
-    Raises:
-        ApiError: 404, it keeps none of that id.
-    """
-    services = services_of(http)
-    stored = services.responses.get(response_id, tenant=tenant_of(http))
-    if stored is None:
-        kept = services.settings.max_stored_responses
-        why = f"the last {kept} are kept in memory" if kept else "this server keeps none"
-        raise ApiError(
-            404,
-            f"there is no response {response_id!r:.80} here (any more): {why}",
-            code="response_not_found",
-            param=param,
-        )
-    return stored
 
 
 def _num_tokens(model: LoadedModel, ask: ChatAsk, messages: list[dict[str, Any]]) -> int:

@@ -58,6 +58,11 @@ def test_thoughts_texts_and_uses_of_tools_are_blocks() -> None:
     assert signatures == [{"type": "signature_delta", "signature": thinking["signature"]}]
 
 
+def test_half_a_pair_that_a_model_escaped_becomes_text() -> None:
+    _, message = _written([("call", call(1, arguments='{"a": "x\\ud800y", "b": "\\ud83d\\ude00"}'))])
+    assert message["content"][0]["input"] == {"a": "x?y", "b": "😀"}
+
+
 def test_thoughts_that_nobody_asked_for_are_left_out() -> None:
     events, message = _written([("reasoning", "Hm"), ("text", "\n\nOk")], thinking="none")
     assert message["content"] == [{"type": "text", "text": "\n\nOk"}]

@@ -213,6 +213,14 @@ def test_a_response_is_read_and_forgotten(client: openai.OpenAI) -> None:
         client.responses.retrieve(made.id)
 
 
+def test_what_is_kept_is_neither_cancelled_nor_streamed_again(client: openai.OpenAI) -> None:
+    made = client.responses.create(model="tiny", input="Hi")
+    with pytest.raises(openai.BadRequestError, match="has ended"):
+        client.responses.cancel(made.id)
+    with pytest.raises(openai.BadRequestError, match="streamed once"):
+        client.responses.retrieve(made.id, stream=True)
+
+
 def test_pages_of_items_follow_each_other(client: openai.OpenAI) -> None:
     items: Any = [{"role": "user", "content": str(n)} for n in range(7)]
     made = client.responses.create(model="tiny", input=items, max_output_tokens=1)

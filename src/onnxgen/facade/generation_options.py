@@ -73,6 +73,7 @@ class GenerationOptions:
     Attributes:
         max_new_tokens: The answer's length at most, in tokens; None is what is left of the context.
         allow_cap: ``max_new_tokens`` may be lowered to what the context leaves, instead of being refused.
+        max_prompt_tokens: A prompt of more tokens is refused; None: whatever the context takes.
         min_new_tokens: No end-of-sequence token before the answer has this many tokens.
         n: How many answers to each prompt. They share what is computed of it, and each has a random stream of its
             own; with beams, how many of the best are given.
@@ -127,6 +128,7 @@ class GenerationOptions:
 
     max_new_tokens: int | None = None
     allow_cap: bool = False
+    max_prompt_tokens: int | None = None
     min_new_tokens: int = 0
     n: int = 1
     temperature: float | None = None
@@ -190,6 +192,8 @@ class GenerationOptions:
         check_processors("logits_processors", self.logits_processors)
         check_sampler(self.sampler)
         check_integer("min_new_tokens", self.min_new_tokens, low=0)
+        if self.max_prompt_tokens is not None:
+            check_integer("max_prompt_tokens", self.max_prompt_tokens, low=1)
         if self.max_new_tokens is not None:
             check_integer(
                 "max_new_tokens", self.max_new_tokens, low=0 if self.prompt_logprobs is not None else 1

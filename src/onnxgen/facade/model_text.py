@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnxgen.engine.constraints.grammar import Grammar
 from onnxgen.engine.request import EngineRequest, check_ids, longest
-from onnxgen.errors import ChatTemplateError, OptionError
+from onnxgen.errors import ChatTemplateError, ContextLengthError, OptionError
 from onnxgen.facade.answer import Answer, Clock
 from onnxgen.facade.config import Config
 from onnxgen.facade.generation_options import GenerationOptions
@@ -220,8 +220,14 @@ class ModelText:
 
         Raises:
             OptionError: An option does not fit the model.
-            ContextLengthError: The prompt does not fit the context, or not with ``max_new_tokens``.
+            ContextLengthError: The prompt does not fit the context, or not with ``max_new_tokens``, or is longer than
+                ``max_prompt_tokens``.
         """
+        most = options.max_prompt_tokens
+        if most is not None and len(prompt) > most:
+            raise ContextLengthError(
+                f"a prompt of {len(prompt)} tokens was given, and {most} are allowed; shorten it"
+            )
         sampling = sampling_for(
             options, self.spec.search, prompt_tokens=len(prompt), tokenizer=self.tokenizer
         )

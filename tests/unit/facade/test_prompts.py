@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fake_recipe import scripted_backend
 from kernel_runs import fresh_rng
-from onnxgen.errors import OptionError, TokenIdError
+from onnxgen.errors import ContextLengthError, OptionError, TokenIdError
 from onnxgen.facade.async_llm import AsyncLLM
 from onnxgen.facade.prompts import prompts_of
 from onnxgen.foundations.runtime_config import RuntimeConfig
@@ -152,3 +152,17 @@ def test_what_a_conversation_looks_like_to_the_model_can_be_read(folder):
     prompt = llm.chat_prompt(messages)
     assert prompt.text == "<|bos|>[user]hi<|eos|>[assistant]"
     assert llm.chat(messages, max_new_tokens=1).usage.prompt_tokens == len(prompt.token_ids)
+
+
+def test_prompts_may_be_limited(folder, tokenizer):
+    llm = open_llm(folder, fake_backend())
+    ids = tokenizer.encode("the other")
+    assert llm.generate(ids, max_prompt_tokens=len(ids), max_new_tokens=1).token_ids
+    with pytest.raises(
+        ContextLengthError, match=f"a prompt of {len(ids)} tokens was given, and {len(ids) - 1} are"
+    ):
+        llm.generate("the other", max_prompt_tokens=len(ids) - 1)
+    with pytest.raises(ContextLengthError, match="5 are allowed"):
+        llm.chat([{"role": "user", "content": "hi"}], max_prompt_tokens=5)
+    with pytest.raises(OptionError, match="max_prompt_tokens must be at least 1, got 0"):
+        llm.generate("the other", max_prompt_tokens=0)

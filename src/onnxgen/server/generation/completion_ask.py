@@ -91,26 +91,22 @@ class CompletionAsk:
             changes["max_new_tokens"] = max(most, options.min_new_tokens)
         return options.with_changes(changes)
 
-    def ask(
-        self, llm: AsyncLLM, options: GenerationOptions, *, max_prompt_tokens: int | None, **terms: Any
-    ) -> AsyncGenerator[Chunk]:
+    def ask(self, llm: AsyncLLM, options: GenerationOptions, **terms: Any) -> AsyncGenerator[Chunk]:
         """Ask a model; takes a while for long prompts.
 
         Args:
             llm: The model.
             options: How to answer.
-            max_prompt_tokens: What the operator allows; None: what the context allows.
             terms: Who asks, as `AsyncLLM.generate` takes it.
 
         Raises:
             OnnxgenError: As `AsyncLLM.generate` and `AsyncLLM.infill`.
-            ApiError: 400: a prompt is longer than the operator allows.
+            ApiError: 400: the model fills no gaps.
         """
         suffix = self.fields.suffix
         if suffix is not None:
             [prefix] = self.prompts
             assert isinstance(prefix, str)
-            _check_length(sum(map(len, llm.tokenizer.encode_batch([prefix, suffix]))), max_prompt_tokens)
             try:
                 return llm.infill(prefix, suffix, options=options, **terms)
             except CapabilityError as cause:
@@ -119,7 +115,6 @@ class CompletionAsk:
                 ) from cause
         new = options.max_new_tokens or 0
         self.prompt_ids = [self._ids(prompt, llm, new=new) for prompt in self.prompts]
-        _check_length(max(map(len, self.prompt_ids)), max_prompt_tokens)
         if self.fields.echo:
             self.echoes = [
                 Echo.of(self._whole_text(prompt), ids, llm.tokenizer)
@@ -194,16 +189,6 @@ class CompletionAsk:
 def _defaults(model: LoadedModel) -> Any:
     entry: Any = model.entry
     return {} if entry is None else entry.defaults
-
-
-def _check_length(num_tokens: int, most: int | None) -> None:
-    if most is not None and num_tokens > most:
-        raise ApiError(
-            400,
-            f"prompt has {num_tokens} tokens; this server allows at most {most}",
-            code="context_length_exceeded",
-            param="prompt",
-        )
 
 
 def _wrong(field: str, message: str) -> ApiError:

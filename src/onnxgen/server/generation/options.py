@@ -60,6 +60,8 @@ def generation_options(
         asked["deadline_s"] = min(
             asked.get("deadline_s", settings.request_timeout_s), settings.request_timeout_s
         )
+    if settings.max_prompt_tokens is not None:
+        asked["max_prompt_tokens"] = settings.max_prompt_tokens
     length_field, length = fields.length()
     if length is not None:
         asked["max_new_tokens"] = length

@@ -69,7 +69,6 @@ class _Completions:
             return ask.ask(
                 llm,
                 options,
-                max_prompt_tokens=settings.max_prompt_tokens,
                 priority=ask.fields.priority or 0,
                 tenant=tenant_of(http),
                 salt=ask.fields.cache_salt,

@@ -89,6 +89,12 @@ def test_what_the_entry_says_holds_where_the_request_says_nothing():
     assert (found.max_new_tokens, found.allow_cap) == (30, False)
 
 
+def test_the_operator_says_how_long_prompts_may_be():
+    assert options({}, max_prompt_tokens=9) == plain(max_prompt_tokens=9)
+    assert options({"max_prompt_tokens": 99}, max_prompt_tokens=9) == plain(max_prompt_tokens=9)
+    assert options({}, defaults={"max_prompt_tokens": 7}) == plain(max_prompt_tokens=7)
+
+
 def test_the_operator_says_how_long_answers_are():
     assert options({}, max_output_tokens=9) == plain(max_new_tokens=9)
     assert options({}, max_output_tokens=9, defaults={"max_new_tokens": 4}).max_new_tokens == 4

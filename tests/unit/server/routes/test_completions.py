@@ -383,13 +383,13 @@ def test_gaps_are_filled_by_models_that_were_trained_for_it(server, monkeypatch)
         ({"prompt": "a", "prompt_logprobs": 1, "stream": True}, "prompt_logprobs"),
         ({"prompt": "a", "truncate_prompt_tokens": 0}, "truncate_prompt_tokens"),
         ({"prompt": "a", "max_tokens": -1}, "max_tokens"),
-        ({"prompt": "abcdefghijklm"}, "prompt"),
+        ({"prompt": "abcdefghijklm"}, None),
         ({"prompt": ["a", "b"], "suffix": "c"}, "suffix"),
         ({"prompt": [1], "suffix": "c"}, "suffix"),
         ({"prompt": "a", "suffix": "c", "max_tokens": 0}, "suffix"),
         ({"prompt": "a", "suffix": "c", "echo": True}, "echo"),
         ({"prompt": "a", "suffix": "c", "return_token_ids": True}, "return_token_ids"),
-        ({"prompt": "a", "suffix": "abcdefghijklm"}, "prompt"),
+        ({"prompt": ["a", "abcdefghijklm"]}, None),
     ],
 )
 def test_what_cannot_be_done_is_refused_by_name(server, body, param):

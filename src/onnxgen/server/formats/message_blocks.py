@@ -199,8 +199,38 @@ def _part(block: Mapping[str, Any], place: str) -> dict[str, Any]:
                 "type": "image_url",
                 "image_url": {"url": _image_address(source, f"{place}.source"), "detail": "auto"},
             }
+        case "document" | "search_result" as kind:
+            return {"type": "text", "text": _document(kind, block, place)}
         case _:
-            raise _unknown(place, block, "text, image and tool_result of the user")
+            raise _unknown(place, block, "text, image, document, search_result and tool_result of the user")
+
+
+def _document(kind: str, block: Mapping[str, Any], place: str) -> str:
+    """The text of a document, under its title."""
+    if kind == "search_result":
+        at, content = f"{place}.content", block.get("content")
+    else:
+        source = mapping_at(f"{place}.source", block.get("source"))
+        match source.get("type"):
+            case "text":
+                at, content = f"{place}.source.data", source.get("data")
+            case "content":
+                at, content = f"{place}.source.content", source.get("content")
+            case other:
+                raise ApiError(
+                    400,
+                    f"{place}.source.type is {other!r:.60}; this server reads documents of type text and content, and no "
+                    "files",
+                    param=f"{place}.source.type",
+                )
+    texts: list[str] = []
+    for here, each in _blocks(content, at):
+        if each.get("type") != "text":
+            raise _unknown(here, each, "documents of text only")
+        texts.append(text_at(f"{here}.text", each.get("text")))
+    title = block.get("title")
+    head = [] if title is None else [text_at(f"{place}.title", title)]
+    return "\n\n".join([*head, *texts])
 
 
 def _image_address(source: Mapping[str, Any], place: str) -> str:

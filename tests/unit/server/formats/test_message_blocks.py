@@ -94,13 +94,32 @@ def test_images_become_parts_that_chat_has() -> None:
 
 
 @pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "document", "title": "T", "source": {"type": "text", "media_type": "text/plain", "data": "a"}},
+        {"type": "document", "title": "T", "source": {"type": "content", "content": "a"}},
+        {"type": "document", "title": "T", "source": {"type": "content", "content": [_text("a")]}},
+        {"type": "search_result", "title": "T", "source": "https://example.org", "content": [_text("a")]},
+    ],
+)  # fmt: skip
+def test_documents_of_text_are_text(block: dict[str, Any]) -> None:
+    assert chat_messages([{"role": "user", "content": [block, _text("?")]}]) == [
+        {"role": "user", "content": "T\n\na\n\n?"}
+    ]
+    assert _after_use(_result([block]))[0]["content"] == "T\n\na"
+
+
+@pytest.mark.parametrize(
     ("given", "param"),
     [
         ([5], "messages[0]"),
         ([{"role": "alien", "content": "?"}], "messages[0].role"),
         ([{"role": "user"}], "messages[0].content"),
         ([{"role": "user", "content": [5]}], "messages[0].content[0]"),
-        ([{"role": "user", "content": [{"type": "document"}]}], "messages[0].content[0].type"),
+        ([{"role": "user", "content": [{"type": "container_upload"}]}], "messages[0].content[0].type"),
+        ([{"role": "user", "content": [{"type": "document"}]}], "messages[0].content[0].source"),
+        ([{"role": "user", "content": [{"type": "document", "source": {"type": "base64"}}]}], "messages[0].content[0].source.type"),
+        ([{"role": "user", "content": [{"type": "search_result", "content": [{"type": "image", "source": {"type": "url", "url": "x"}}]}]}], "messages[0].content[0].content[0].type"),
         ([{"role": "user", "content": [_USE]}], "messages[0].content[0].type"),
         ([{"role": "user", "content": [_result("1")]}], "messages[0].content[0].tool_use_id"),
         ([{"role": "assistant", "content": [_result("1")]}], "messages[0].content[0].type"),

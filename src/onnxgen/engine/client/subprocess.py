@@ -35,7 +35,6 @@ from onnxgen.foundations.progress import Progress
 
 _log = logging.getLogger(__name__)
 _LAST_WORDS_S = 2.0
-_TERMINATE_S = 1.0
 _THREADS = 3
 
 
@@ -105,7 +104,7 @@ class ProcessLink:
         self._frames.put(frame)
 
     def close(self, *, timeout_s: float) -> bool:
-        """Stop after the step that is under way; after ``timeout_s`` terminate the process, then kill it."""
+        """Stop after the step that is under way; after ``timeout_s`` kill the process."""
         process = self._process
         if process is None:
             return True
@@ -118,14 +117,11 @@ class ProcessLink:
         if watcher is threading.current_thread():
             return True
         watcher.join(timeout_s)
-        for wait_s, force in ((_TERMINATE_S, process.terminate), (None, process.kill)):
-            if watcher.is_alive():
-                if timeout_s:
-                    _log.warning(
-                        "the engine's process %d is still at work; it is ended by force", process.pid
-                    )
-                force()
-                watcher.join(wait_s)
+        if watcher.is_alive():
+            if timeout_s:
+                _log.warning("the engine's process %d is still at work; it is ended by force", process.pid)
+            process.kill()
+            watcher.join()
         for thread in others:
             if thread is not threading.current_thread():
                 thread.join(_LAST_WORDS_S)

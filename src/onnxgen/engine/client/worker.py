@@ -33,7 +33,7 @@ def main(*, log_level: int) -> None:
     Args:
         log_level: From which level on the parent wants to hear what is logged.
     """
-    _ignore_interrupts()
+    _leave_signals_to_the_parent()
     requests, reports = _take_pipes()
     parent = os.getppid()
     reader, writer = FrameReader(requests), FrameWriter(reports)
@@ -56,9 +56,10 @@ def main(*, log_level: int) -> None:
         serve(recipe, commands, report)
 
 
-def _ignore_interrupts() -> None:
-    """A key on the terminal interrupts all processes there; the parent decides what it means."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _leave_signals_to_the_parent() -> None:
+    """A terminal interrupts, and a service manager ends, all processes at once; the parent decides what it means."""
+    for which in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(which, signal.SIG_IGN)
     if sys.platform != "win32":
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 

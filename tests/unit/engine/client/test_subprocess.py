@@ -273,6 +273,22 @@ def test_an_interrupt_while_it_loads_leaves_no_orphan_and_no_noise(how, tmp_path
     wait_until_gone(pid)
 
 
+def test_a_signal_that_ends_all_processes_leaves_it_to_the_parent_to_end_the_engine():
+    body = (
+        "import signal\n"
+        "signal.signal(signal.SIGTERM, lambda *_: print('told', flush=True))\n"
+        + STREAMING.replace("MAKE", "in_subprocess")
+        + "signal.pause()\n"
+        "print(client.health.state.value, flush=True)\n"
+        "client.close()\n"
+    )
+    script = run_script(body, start_new_session=True)
+    pid = int(script.stdout.readline())
+    os.killpg(script.pid, signal.SIGTERM)
+    assert ended(script) == (0, "told\nhealthy\n", "")
+    wait_until_gone(pid)
+
+
 def test_an_interrupt_while_its_process_begins_is_not_heeded_there():
     body = (
         "from onnxgen.engine.client.subprocess import _spawn\n"

@@ -11,7 +11,6 @@ Source: https://html.spec.whatwg.org/multipage/server-sent-events.html
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
@@ -19,12 +18,17 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from onnxgen.server.generation.answers import ClientLeftError
+from onnxgen.server.generation.interruption import Interruption
 
 _log = logging.getLogger(__name__)
 
 MAX_WAITING_BYTES = 256 * 1024
 """What may wait for a slow client; the rest waits where it comes from."""
 KEEP_ALIVE = b": keep-alive\n\n"
+
+
+class StalledError(Exception):
+    """A client does not read what was sent to it."""
 
 
 async def _nothing() -> None:
@@ -67,30 +71,57 @@ class EventStream(Response):
         self._waiting_bytes = 0
         self._ended = False
         self._news, self._room = asyncio.Event(), asyncio.Event()
+        self._stalled = Interruption()
+        self._is_sending, self._since = False, 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
         pump = asyncio.create_task(self._pump())
+        loop = asyncio.get_running_loop()
+        self._since = loop.time()
+        self._timer = loop.call_at(self._next_look, self._look)
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            while body := await self._take():
-                async with asyncio.timeout(self._stall_timeout_s):
+            with self._stalled:
+                while body := await self._take():
+                    self._is_sending, self._since = True, loop.time()
                     await send({"type": "http.response.body", "body": body, "more_body": True})
+                    self._is_sending, self._since = False, loop.time()
             await send({"type": "http.response.body", "body": b"", "more_body": False})
-        except TimeoutError:
-            _log.warning(
-                "a client did not read its stream for %g s; the connection is given up", self._stall_timeout_s
-            )
-            raise
+        except StalledError:
+            # without the last message, the server closes the connection
+            _log.warning("a client left its stream unread for %g s, and is given up", self._stall_timeout_s)
         except OSError:
             _log.debug("a client closed its stream")
         finally:
+            self._timer.cancel()
             pump.cancel()
             try:
                 await asyncio.wait((pump,))
                 await self._events.aclose()
             finally:
                 await self._release()
+
+    @property
+    def _due(self) -> float:
+        """When something has to be done about silence or a client that reads nothing, on the loop's clock."""
+        return self._since + (self._stall_timeout_s if self._is_sending else self._keep_alive_s)
+
+    @property
+    def _next_look(self) -> float:
+        """Soon enough for a write that begins after this one."""
+        return min(self._due, asyncio.get_running_loop().time() + self._stall_timeout_s)
+
+    def _look(self) -> None:
+        """One timer for a whole stream: two for each event would cost as much as the rest."""
+        loop = asyncio.get_running_loop()
+        if self._due <= loop.time():
+            if self._is_sending:
+                self._stalled.interrupt(StalledError())
+                return
+            self._since = loop.time()
+            self._put(KEEP_ALIVE)
+        self._timer = loop.call_at(self._next_look, self._look)
 
     async def _pump(self) -> None:
         """Take events as they come."""
@@ -114,14 +145,10 @@ class EventStream(Response):
         self._news.set()
 
     async def _take(self) -> bytes:
-        """What waits, or a comment if nothing came; empty at the end."""
+        """What waits; empty at the end."""
         while not self._waiting and not self._ended:
             self._news.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._keep_alive_s):
-                    await self._news.wait()
-                continue
-            return KEEP_ALIVE
+            await self._news.wait()
         body = b"".join(self._waiting)
         self._waiting, self._waiting_bytes = [], 0
         self._room.set()

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from fastapi import FastAPI
 
 from onnxgen.server.error_answers import answer_errors
-from onnxgen.server.openapi import document_errors
+from onnxgen.server.openapi import document_errors, offer_document
 from onnxgen.server.routes import ROUTERS
 from onnxgen.server.services import Services
 from onnxgen.version import __version__
@@ -38,9 +38,9 @@ def create_app(services: Services) -> FastAPI:
         version=__version__,
         summary="Generative models in ONNX format, served as OpenAI's API does.",
         lifespan=lifespan,
-        docs_url="/docs" if settings.enable_docs else None,
+        docs_url=None,
         redoc_url=None,
-        openapi_url="/openapi.json" if settings.enable_docs else None,
+        openapi_url=None,
     )
     app.state.services = services
     answer_errors(app)
@@ -48,4 +48,6 @@ def create_app(services: Services) -> FastAPI:
         app.include_router(router)
     asks_for_keys = bool(settings.api_key or settings.admin_key or settings.api_key_file)
     document_errors(app, asks_for_keys=asks_for_keys, public_metrics=settings.public_metrics)
+    if settings.enable_docs:
+        offer_document(app)
     return app

@@ -1,11 +1,15 @@
-"""`document_errors`: the OpenAPI document says which errors every path answers with, and how keys are sent."""
+"""The OpenAPI document: with the errors of every path and how keys are sent, at ``/openapi.json`` and ``/docs``."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from fastapi.openapi.docs import get_swagger_ui_html
+from pydantic_core import to_json
+from starlette.responses import Response
 
 from onnxgen.server.protection.key_check import is_open
 
@@ -92,6 +96,25 @@ def document_errors(app: FastAPI, *, asks_for_keys: bool, public_metrics: bool =
         return document
 
     app.openapi = openapi
+
+
+def offer_document(app: FastAPI) -> None:
+    """Let an application give its document, and the pages that show it.
+
+    Making the document takes a second, once: a thread does it, unlike the framework, whose own way stops all streams.
+    """
+    made = asyncio.Lock()
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def document() -> Response:  # pyright: ignore[reportUnusedFunction] - a route
+        async with made:
+            content = await asyncio.to_thread(lambda: to_json(app.openapi()))
+        return Response(content, media_type="application/json")
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction] - a route
+        root = request.scope.get("root_path", "")
+        return get_swagger_ui_html(openapi_url=f"{root}/openapi.json", title=app.title)
 
 
 def _complete(document: dict[str, Any], *, asks_for_keys: bool, public_metrics: bool) -> None:

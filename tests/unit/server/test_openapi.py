@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import json
 from typing import Any
 
 import jsonschema
@@ -11,7 +13,7 @@ from onnxgen.server.app import create_app
 from onnxgen.server.error_answers import error_body
 from onnxgen.server.errors import ApiError
 from onnxgen.server.openapi import document_errors
-from server_doubles import fake_services
+from server_doubles import client, fake_services, server
 
 
 class Body(BaseModel):
@@ -92,3 +94,15 @@ def test_a_document_that_is_made_anew_is_complete_again():
 
     app.openapi_schema = None
     assert "413" in app.openapi()["paths"]["/later/{x}"]["post"]["responses"]
+
+
+def test_the_document_and_its_page_are_offered_unless_told_otherwise(tmp_path, document):
+    async def asked(app):
+        async with client(app) as c:
+            return await asyncio.gather(c.get("/openapi.json"), c.get("/openapi.json"), c.get("/docs"))
+
+    first, second, page = asyncio.run(asked(server(tmp_path / "with")))
+    assert first.json() == second.json() == json.loads(json.dumps(document))
+    assert "/openapi.json" in page.text
+    without = server(tmp_path / "without", settings={"enable_docs": False})
+    assert {answer.status_code for answer in asyncio.run(asked(without))} == {404}

@@ -11,7 +11,7 @@ from onnxgen.server.protection.keys import Key, KeyRing
 
 ANONYMOUS = "anonymous"
 """The tenant of requests where no keys are asked for."""
-_OPEN = frozenset({"/", "/health", "/docs", "/docs/oauth2-redirect", "/openapi.json", "/favicon.ico"})
+_OPEN = frozenset({"/", "/health", "/docs", "/openapi.json", "/favicon.ico"})
 _OPEN_BELOW = ("/page/",)
 _OPERATOR = ("/v1/admin", "/v1/debug")
 _MAX_KEY = 4096

@@ -537,7 +537,8 @@ class AsyncLLM:
             for chunk in await asyncio.to_thread(self._served.search, questions):
                 yield chunk
             return
-        await asyncio.to_thread(self._text.check_grammars, questions)
+        if any(question.request.grammar is not None for question in questions):
+            await asyncio.to_thread(self._text.check_grammars, questions)
         stream = Stream(self._loop.requests(), start_answers(self._text, questions))
         try:
             first = 0

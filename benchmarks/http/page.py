@@ -71,9 +71,11 @@ def _compared(report: Mapping[str, Any]) -> list[str]:
         }
         measured = {name: one for name, one in medians.items() if one}
         if measured:
-            requests = "1 request" if count == "1" else f"{count} requests, {together}"
+            clients = (
+                "1 client, one request after the other" if count == "1" else f"{count} requests, {together}"
+            )
             table = model_table(measured, {}, ours=report["ours"], peers=report["peers"], columns=COLUMNS)
-            parts += [f"### {requests}", table]
+            parts += [f"### {clients}", table]
     return parts
 
 

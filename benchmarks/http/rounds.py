@@ -18,6 +18,9 @@ from benchmarks.peers.rounds import Figures
 
 Say = Callable[[str], None]
 
+LEAST_REQUESTS = 4
+"""A turn of fewer requests says little."""
+
 
 @dataclass
 class Running:
@@ -45,7 +48,7 @@ def measure_servers(
         model: Which one.
         contenders: Whose servers.
         places: Where they and the model are.
-        at_once: How many requests are sent together, a task for each.
+        at_once: How many clients ask at once, a task for each.
         rounds: Measured rounds of each task.
         requests_per_s: Requests come at random times, so many a second, instead of together.
         figures: By task and contender; they grow while it runs, so that they are there when it is interrupted.
@@ -93,8 +96,8 @@ def _measure(
     for name, server in running.items():
         server.turns = 1000 * count  # no task's prompts are another's
         try:
-            ask_once(server, steady(count, seed=server.turns, new_tokens=8))  # unmeasured
-            able[name] = lambda s=server: ask_once(s, requests_of(s, count, requests_per_s))
+            ask_once(server, steady(count, seed=server.turns, new_tokens=8), count)  # unmeasured
+            able[name] = lambda s=server: ask_once(s, requests_of(s, count, requests_per_s), count)
         except WrongAnswersError as error:
             say(f"{name} sits out {count} at once: {error}")
     if not able:
@@ -112,20 +115,20 @@ def _measure(
 
 
 def requests_of(server: Running, count: int, requests_per_s: float | None) -> list[Question]:
-    """What a server is asked in its next turn."""
+    """What a server is asked in its next turn: by so many clients, by fewer than four one after the other."""
     server.turns += 1
-    return mixed(count, seed=server.turns, requests_per_s=requests_per_s)
+    return mixed(max(count, LEAST_REQUESTS), seed=server.turns, requests_per_s=requests_per_s)
 
 
-def ask_once(server: Running, questions: Sequence[Question]) -> dict[str, float]:
-    """Figures of one turn.
+def ask_once(server: Running, questions: Sequence[Question], clients: int) -> dict[str, float]:
+    """Figures of one turn, of so many clients.
 
     Raises:
         WrongAnswersError: An answer is not what was asked for.
     """
     pids = server.process.pids
     began, server_cpu, client_cpu = time.perf_counter(), cpu_seconds(pids), time.process_time()
-    answers = run_clients(ask_all(server.target, questions))
+    answers = run_clients(ask_all(server.target, questions, at_once=clients))
     wall = time.perf_counter() - began
     taken = {
         "server_cpus": (cpu_seconds(pids) - server_cpu) / wall,

@@ -34,7 +34,7 @@ def test_compared_servers_have_a_table_for_each_count():
         "tasks": tasks,
     }
     page = document([report])
-    assert "### 1 request\n" in page and "### 8 requests, sent together" in page
+    assert "### 1 client, one request after the other" in page and "### 8 requests, sent together" in page
     assert "| onnxgen / best peer | 2.00 |" in page
     assert "0.30 CPUs, more than the 0.08" in page
     assert "onnxgen: v200.0; theirs: v50.0." in page

@@ -147,7 +147,7 @@ def entry(id: str, **fields: Any) -> ModelEntry:
 async def table(*entries: ModelEntry, clock: StoppedClock | None = None, **options: Any):
     """A table of scripted models: its parts as attributes, and ``models`` itself."""
     loader, clock = ScriptedLoader(), clock or StoppedClock()
-    models = ModelTable(entries, load=loader, clock=clock, sleep=clock.sleep, **options)
+    models = ModelTable(entries, load=loader, clock=clock, sleep=clock.sleep, tidy=lambda: None, **options)
     try:
         yield SimpleNamespace(models=models, loader=loader, clock=clock)
     finally:

@@ -1,10 +1,11 @@
 import mmap
 import sys
 import time
+import weakref
 
 import pytest
 
-from onnxgen.foundations.process_memory import peak_resident_bytes, resident_bytes
+from onnxgen.foundations.process_memory import give_back_memory, peak_resident_bytes, resident_bytes
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -35,3 +36,13 @@ def test_what_the_system_does_not_tell_is_none(tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no getrusage")
 def test_the_peak_is_known_without_proc(tmp_path):
     assert peak_resident_bytes(tmp_path / "nothing") > 1 << 20
+
+
+def test_what_nobody_uses_is_let_go():
+    class Circle:
+        def __init__(self):
+            self.itself = self
+
+    gone = weakref.ref(Circle())
+    give_back_memory()
+    assert gone() is None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -112,7 +113,11 @@ class Vocabulary:
 
 
 class _Wrapper:
-    """What llguidance asks of a tokenizer."""
+    """What llguidance asks of a tokenizer.
+
+    It lives in an object of llguidance's that the vocabulary has, and through which no collector of circles sees: were the
+    vocabulary held here, neither would ever be let go. Whoever follows a grammar holds its vocabulary.
+    """
 
     is_tokenizer_wrapper = True
     bos_token_id = None
@@ -121,11 +126,22 @@ class _Wrapper:
         self.eos_token_id = vocabulary.eos_ids[0]
         self.tokens = vocabulary._table  # pyright: ignore[reportPrivateUsage]
         self.special_token_ids = sorted(vocabulary._names)  # pyright: ignore[reportPrivateUsage]
-        self._cut = vocabulary.cut
-        self._remembered = lru_cache(maxsize=_REMEMBERED)(vocabulary.cut)
+        self._cut = cut = _weakly(vocabulary)
+        self._remembered = lru_cache(maxsize=_REMEMBERED)(cut)
 
     def __call__(self, text: str) -> list[int]:
         return self._remembered(text) if len(text) <= _LONGEST_REMEMBERED else self._cut(text)
+
+
+def _weakly(vocabulary: Vocabulary) -> Callable[[str], list[int]]:
+    method = weakref.WeakMethod(vocabulary.cut)
+
+    def cut(text: str) -> list[int]:
+        alive = method()
+        assert alive is not None
+        return alive(text)
+
+    return cut
 
 
 def _table(tokenizer: Tokenizer, vocab_size: int, names: set[int]) -> list[bytes]:

@@ -48,6 +48,7 @@ class Residents:
         wait_s: How long a model waits for room.
         clock: Seconds from any beginning.
         sleep: Waits for so many seconds.
+        tidy: Is called in a thread when a model was let go.
 
     Attributes:
         limits: As given; may be changed with `change_limits`.
@@ -63,10 +64,11 @@ class Residents:
         wait_s: float,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
+        tidy: Callable[[], None],
     ) -> None:
         self._places = {place.entry.id: place for place in places}
         self._load_model, self.limits, self._wait_s = load, limits, wait_s
-        self._clock, self._sleep = clock, sleep
+        self._clock, self._sleep, self._tidy = clock, sleep, tidy
         self._one_load = asyncio.Lock()
         self._room, self._look = asyncio.Event(), asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
@@ -182,6 +184,8 @@ class Residents:
         model, place.model = place.model, None
         if model is not None:
             await asyncio.shield(asyncio.to_thread(model.close))
+            del model
+            await asyncio.shield(asyncio.to_thread(self._tidy))
 
     def _note_failure(self, place: Place, failure: Exception) -> None:
         place.refusal = load_refusal(place.entry, failure)

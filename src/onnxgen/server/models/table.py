@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 
 from onnxgen.errors import ConfigError
+from onnxgen.foundations.process_memory import give_back_memory
 from onnxgen.foundations.suggest import did_you_mean
 from onnxgen.server.errors import ApiError, unavailable
 from onnxgen.server.models.entry import ModelEntry
@@ -33,6 +34,7 @@ class ModelTable:
         wait_s: How long a request waits for a model that is being loaded, or for room for it.
         clock: Seconds from any beginning.
         sleep: Waits for so many seconds.
+        tidy: Is called in a thread when a model was let go.
 
     Raises:
         ConfigError: There is no model, or two have a name in common.
@@ -47,6 +49,7 @@ class ModelTable:
         wait_s: float = 600.0,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        tidy: Callable[[], None] = give_back_memory,
     ) -> None:
         self._places = {entry.id: Place(entry) for entry in entries}
         self._by_name: dict[str, Place] = {}
@@ -65,6 +68,7 @@ class ModelTable:
             wait_s=wait_s,
             clock=clock,
             sleep=sleep,
+            tidy=tidy,
         )
         self._preloading: list[asyncio.Task[None]] = []
 

@@ -1,11 +1,13 @@
+import gc
 import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import pytest
 
-from grammar_vocabularies import accepts, allowed, byte_level, compiler_for
+from grammar_vocabularies import accepts, allowed, byte_level, bytes_of, compiler_for
 from onnxgen.engine.constraints import compiler as compiling
 from onnxgen.engine.constraints.grammar import Grammar
 from onnxgen.engine.constraints.limits import GrammarLimits
@@ -199,3 +201,17 @@ def test_threads_started_by_others_keep_their_stack_size(tokenizer):
 def test_the_library_is_only_loaded_when_a_grammar_is_compiled():
     code = "import sys, onnxgen, onnxgen.engine.constraints.compiler; sys.exit('llguidance' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_vocabulary_is_let_go_with_the_last_that_follows_a_grammar(tokenizer):
+    compiler = compiler_for(tokenizer)
+    state = compiler.compile(Grammar.regex("hello!*")).new_state()
+    vocabulary = weakref.ref(compiler._ready_vocabulary())
+    compiler.close()
+    del compiler
+    gc.collect()
+    assert bytes_of(tokenizer, state.forced()).startswith(b"he")  # text is still cut
+    assert vocabulary() is not None
+    del state
+    gc.collect()
+    assert vocabulary() is None

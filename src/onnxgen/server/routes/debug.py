@@ -7,8 +7,8 @@ import dataclasses
 import hashlib
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
-from fastapi.responses import JSONResponse
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic_core import to_json
 
 from onnxgen.engine.stats import StepStats
 from onnxgen.server.errors import ApiError
@@ -31,7 +31,7 @@ def _must_be_enabled(request: Request) -> None:
 router = APIRouter(prefix="/v1/debug", tags=["debug"], dependencies=[Depends(_must_be_enabled)])
 
 Prefixes = Annotated[
-    int, Query(description="Beginnings that each model's cache knows, at most.", ge=0, le=4096)
+    int, Query(description="Beginnings that each model's cache knows, at most.", ge=0, le=1024)
 ]
 Seconds = Annotated[float, Query(description="How far back it goes.", gt=0, le=3600, allow_inf_nan=False)]
 
@@ -96,8 +96,8 @@ async def kv(request: Request, prefixes: Prefixes = 64) -> dict[str, Any]:
     return {"models": shown}
 
 
-@router.get("/trace", summary="What happened in the last seconds", response_class=JSONResponse)
-async def trace(request: Request, seconds: Seconds = 30) -> JSONResponse:
+@router.get("/trace", summary="What happened in the last seconds", response_model=dict[str, Any])
+async def trace(request: Request, seconds: Seconds = 30) -> Response:
     """Give requests and engine steps of the last seconds as a file for https://ui.perfetto.dev."""
     services = services_of(request)
     observer, models = services.observer, _writing(services)
@@ -107,12 +107,12 @@ async def trace(request: Request, seconds: Seconds = 30) -> JSONResponse:
     }
     now = observer.clock()
     ended, going_on = tuple(observer.recent.ended_requests), tuple(observer.recent.open_requests.values())
-    document = await asyncio.to_thread(
-        trace_document, ended, going_on, steps, since_s=now - seconds, now_s=now
-    )
-    return JSONResponse(
-        document, headers={"Content-Disposition": 'attachment; filename="onnxgen-trace.json"'}
-    )
+
+    def written() -> bytes:
+        return to_json(trace_document(ended, going_on, steps, since_s=now - seconds, now_s=now))
+
+    headers = {"Content-Disposition": 'attachment; filename="onnxgen-trace.json"'}
+    return Response(await asyncio.to_thread(written), media_type="application/json", headers=headers)
 
 
 def _writing(services: Services) -> list[LoadedModel]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,15 @@ class StoredResponse:
         return [*self.input_items, *self.response["output"]]
 
 
+class _KeptItem:
+    """An item, and how often responses that are kept have it."""
+
+    __slots__ = ("item", "uses")
+
+    def __init__(self, item: dict[str, Any]) -> None:
+        self.item, self.uses = item, 0
+
+
 class ResponseStore:
     """Keeps responses in memory, each for its tenant; the ones that were not used for longest make room.
 
@@ -50,6 +59,7 @@ class ResponseStore:
         self.max_responses, self.max_bytes = max_responses, max_bytes
         self.num_bytes = 0
         self._kept: OrderedDict[str, StoredResponse] = OrderedDict()
+        self._items: dict[tuple[str, str], _KeptItem] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -66,9 +76,11 @@ class ResponseStore:
             return False
         self._kept[stored.response["id"]] = stored
         self.num_bytes += stored.num_bytes
+        for item in stored.conversation:
+            kept = self._items.setdefault((stored.tenant, item["id"]), _KeptItem(item))
+            kept.item, kept.uses = item, kept.uses + 1
         while len(self._kept) > self.max_responses or self.num_bytes > self.max_bytes:
-            _, oldest = self._kept.popitem(last=False)
-            self.num_bytes -= oldest.num_bytes
+            self._forget(next(iter(self._kept)))
         return True
 
     def get(self, response_id: str, *, tenant: str) -> StoredResponse | None:
@@ -106,17 +118,22 @@ class ResponseStore:
         """Forget a response; returns whether it was there. Later ones that went on from it are whole without it."""
         if self.get(response_id, tenant=tenant) is None:
             return False
-        self.num_bytes -= self._kept.pop(response_id).num_bytes
+        self._forget(response_id)
         return True
 
     def item(self, item_id: str, *, tenant: str) -> dict[str, Any] | None:
-        """An item that a tenant's responses answered or consist of, the newest first."""
-        return next((item for item in self._items(tenant) if item["id"] == item_id), None)
+        """An item that a tenant's responses answered or consist of; of several with this id, the newest."""
+        kept = self._items.get((tenant, item_id))
+        return None if kept is None else kept.item
 
-    def _items(self, tenant: str) -> Iterator[dict[str, Any]]:
-        for stored in reversed(self._kept.values()):
-            if stored.tenant == tenant:
-                yield from stored.conversation
+    def _forget(self, response_id: str) -> None:
+        stored = self._kept.pop(response_id)
+        self.num_bytes -= stored.num_bytes
+        for item in stored.conversation:
+            kept = self._items[stored.tenant, item["id"]]
+            kept.uses -= 1
+            if not kept.uses:
+                del self._items[stored.tenant, item["id"]]
 
     def check_integrity(self) -> None:
         """Check the sums.
@@ -127,3 +144,8 @@ class ResponseStore:
         total = sum(stored.num_bytes for stored in self._kept.values())
         assert total == self.num_bytes <= self.max_bytes, f"{total} bytes are kept, counted {self.num_bytes}"
         assert len(self._kept) <= self.max_responses, f"{len(self._kept)} are kept of {self.max_responses}"
+        uses = Counter(
+            (stored.tenant, item["id"]) for stored in self._kept.values() for item in stored.conversation
+        )
+        counted = {key: kept.uses for key, kept in self._items.items()}
+        assert counted == uses, f"{len(uses)} items are kept, {len(counted)} counted"

@@ -9,9 +9,12 @@ from typing import Any
 from onnxgen.server.formats.response_store import ResponseStore, StoredResponse
 
 
-def _stored(id: str, tenant: str = "", text: str = "") -> StoredResponse:
+def _stored(id: str, tenant: str = "", text: str = "", after: StoredResponse | None = None) -> StoredResponse:
+    earlier = [] if after is None else after.conversation
     response = {"id": id, "output": [{"type": "message", "id": f"msg_{id}", "text": text}]}
-    return StoredResponse(response, ({"type": "message", "id": f"in_{id}"},), tenant, 100 + len(text))
+    return StoredResponse(
+        response, (*earlier, {"type": "message", "id": f"in_{id}"}), tenant, 100 + len(text)
+    )
 
 
 def test_a_response_is_kept_with_what_it_answered() -> None:
@@ -42,6 +45,17 @@ def test_the_one_not_used_for_longest_makes_room() -> None:
     assert [store.get(id, tenant="") is not None for id in "abc"] == [True, False, True]
 
 
+def test_items_stay_as_long_as_a_response_has_them() -> None:
+    store = ResponseStore(max_responses=9)
+    first = _stored("a")
+    store.keep(first)
+    store.keep(_stored("b", after=first))
+    store.delete("a", tenant="")
+    assert store.item("msg_a", tenant="") is first.response["output"][0]
+    store.delete("b", tenant="")
+    assert store.item("msg_a", tenant="") is None
+
+
 def test_none_are_kept_where_none_may_be() -> None:
     store = ResponseStore(max_responses=0)
     assert not store.keep(_stored("a"))
@@ -69,6 +83,7 @@ def test_sums_and_limits_hold_whatever_happens() -> None:
                 found: Any = store.get(str(rng.randrange(max(n, 1))), tenant=tenant)
                 assert found is None or found.tenant == tenant
             case _:
-                store.keep(_stored(str(n), tenant, "x" * rng.randrange(900)))
+                previous = store.get(str(rng.randrange(max(n, 1))), tenant=tenant)
+                store.keep(_stored(str(n), tenant, "x" * rng.randrange(900), after=previous))
         store.check_integrity()
     assert len(store) > 0

@@ -15,6 +15,7 @@ from onnxgen.facade.embedder import Embeddings
 from onnxgen.facade.prompts import Prompt, prompts_of
 from onnxgen.server.errors import ApiError, as_api_error, unavailable
 from onnxgen.server.generation.answers import CLIENT_LEFT, ClientLeftError, request_id_of, tenant_of
+from onnxgen.server.generation.unknown_fields import log_unknown_fields
 from onnxgen.server.schemas.embeddings import EmbeddingList, EmbeddingRequest
 from onnxgen.server.services import Services, services_of
 
@@ -33,6 +34,7 @@ async def embeddings(request: Request, asked: EmbeddingRequest) -> Response:
     services = services_of(request)
     if services.draining:
         raise unavailable("this server is about to end; ask again", code="shutting_down")
+    log_unknown_fields(asked, services.unknown_fields)
     texts = _texts_of(asked, services)
     try:
         async with services.models.use(asked.model) as model:
@@ -69,7 +71,7 @@ async def _observed(
 
     def work() -> tuple[bytes, int]:
         found = services.vectors.embed(
-            model.vectors, texts, dimensions=asked.dimensions, truncate=asked.truncate, stop=stop
+            model.vectors, texts, dimensions=asked.dimensions, truncate=bool(asked.truncate), stop=stop
         )
         return _body(found, model.id, asked), found.total_tokens
 

@@ -16,6 +16,8 @@ from onnxgen.server.errors import ApiError
 from onnxgen.server.generation.answers import INLINE_SIZE
 from onnxgen.server.generation.messages import normalized_messages
 from onnxgen.server.generation.prompt_options import prompt_options
+from onnxgen.server.generation.unknown_fields import log_unknown_fields
+from onnxgen.server.schemas.chat import ChatRequest
 from onnxgen.server.schemas.tokens import (
     DetokenizeRequest,
     TemplateAnswer,
@@ -42,6 +44,7 @@ T = TypeVar("T")
 async def tokenize(http: Request, fields: TokenizeRequest) -> Response:
     """Tokens of a text or a conversation, in the form of llama.cpp's server (`content`) or vLLM's."""
     services = services_of(http)
+    log_unknown_fields(fields, services.unknown_fields, known=ChatRequest.model_fields)
     check_tokenize(fields)
     async with services.models.use(fields.model) as model:
         tokens = await _tokens(model, fields, services.settings)
@@ -53,7 +56,9 @@ async def tokenize(http: Request, fields: TokenizeRequest) -> Response:
 @router.post("/detokenize")
 async def detokenize(http: Request, fields: DetokenizeRequest) -> Text:
     """The text of tokens."""
-    async with services_of(http).models.use(fields.model) as model:
+    services = services_of(http)
+    log_unknown_fields(fields, services.unknown_fields)
+    async with services.models.use(fields.model) as model:
         tokenizer, skip = tokenizer_of(model), bool(fields.skip_special_tokens)
 
         def decode() -> str:
@@ -68,6 +73,7 @@ async def detokenize(http: Request, fields: DetokenizeRequest) -> Text:
 async def apply_template(http: Request, fields: TemplateRequest) -> TemplateAnswer:
     """A conversation as `/v1/chat/completions` would show it to the model, and nothing is answered."""
     services = services_of(http)
+    log_unknown_fields(fields, services.unknown_fields, known=ChatRequest.model_fields)
     async with services.models.use(fields.model) as model:
         prompt = await _chat_prompt(model, fields, fields.messages, services.settings)
     return {"prompt": prompt.text}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class EmbeddingRequest(BaseModel):
     """Texts that become vectors."""
 
     model_config = ConfigDict(
+        strict=True,
         extra="allow",
         use_attribute_docstrings=True,
         json_schema_extra={"examples": [{"input": ["The food was good.", "It was not."]}]},
@@ -18,13 +19,13 @@ class EmbeddingRequest(BaseModel):
 
     model: str | None = Field(default=None, max_length=512)
     """Whose vectors, by a name of `/v1/models`; left out: the only model, or the first."""
-    input: str | list[str] | list[StrictInt] | list[list[StrictInt]]
+    input: str | list[str] | list[int] | list[list[int]]
     """A text or several; or token ids, which are taken as they are, with the special tokens that they have."""
     encoding_format: Literal["float", "base64"] = "float"
     """Numbers, or base64 of 32-bit floats, little-endian."""
-    dimensions: StrictInt | None = Field(default=None, ge=1)
+    dimensions: int | None = Field(default=None, ge=1)
     """Keep so many components and normalize again, for models that were trained for it (Matryoshka)."""
-    truncate: bool = False
+    truncate: bool | None = None
     """Cut texts that are too long instead of refusing them."""
     user: Any = None
     """Accepted and ignored: tenants are told apart by their keys."""

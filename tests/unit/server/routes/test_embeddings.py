@@ -51,6 +51,7 @@ class World:
             models=self,
             observer=self,
             vectors=VectorWork(),
+            unknown_fields=set(),
             draining=False,
         )
 
@@ -176,12 +177,22 @@ def test_what_has_no_vector_is_refused(embedder, body, says):
         {"input": None},
         {"input": [True]},
         {"input": "a", "dimensions": 0},
+        {"input": "a", "dimensions": "3"},
+        {"input": "a", "truncate": "yes"},
         {"input": "a", "encoding_format": "int8"},
     ],
 )
 def test_what_is_no_request_is_refused(world, body):
     assert world.ask(**body).status_code in (400, 422)
     assert world.observed == []
+
+
+def test_fields_that_mean_nothing_are_named_once(world, caplog):
+    for _ in range(2):
+        assert world.ask(input="a", pooling="max").status_code == 200
+    assert [r.getMessage() for r in caplog.records if "pooling" in r.getMessage()] == [
+        "requests have the field 'pooling', which means nothing here and is ignored"
+    ]
 
 
 def test_a_server_that_ends_takes_nothing_new(world):

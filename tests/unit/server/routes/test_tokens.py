@@ -116,7 +116,9 @@ def ask_alone(model, body, path="/tokenize"):
 
     app = FastAPI()
     app.include_router(tokens.router)
-    app.state.services = types.SimpleNamespace(settings=ServerSettings(), models=Table())
+    app.state.services = types.SimpleNamespace(
+        settings=ServerSettings(), models=Table(), unknown_fields=set()
+    )
 
     async def go():
         async with server_doubles.client(app) as client:
@@ -229,6 +231,14 @@ def test_what_cannot_be_meant_is_refused_by_name(served, path, body, param):
     found = refusal(served, path, **body)
     assert (found["type"], found["param"]) == ("invalid_request_error", param)
     assert "/" not in found["message"]  # no path of this machine
+
+
+def test_fields_that_mean_nothing_are_named_once(served, caplog):
+    asked = {"messages": TALK, "temperature": 1, "tool_choice": "auto", "colour": "red"}
+    for path in ("/apply-template", "/tokenize", "/apply-template"):
+        answer(served, path, **asked)
+    named = [r.getMessage() for r in caplog.records if r.name.endswith("unknown_fields")]
+    assert named == ["requests have the field 'colour', which means nothing here and is ignored"]
 
 
 def test_no_tokens_are_no_text(served):

@@ -78,10 +78,9 @@ class ModelTable:
         return tuple(place.entry for place in self._places.values())
 
     async def start(self) -> None:
-        """Begin to load what is to be there from the beginning; `preloaded` waits for it."""
+        """Begin to load what is to be there from the beginning, as far as there is room; `preloaded` waits for it."""
         self._residents.start()
-        first = [place for place in self._places.values() if place.entry.preload]
-        self._preloading = [self._residents.begin_load(place) for place in first]
+        self._preloading = [self._residents.begin_load(place) for place in self._first()]
 
     async def preloaded(self) -> None:
         """Wait until everything that is to be there from the beginning was loaded.
@@ -91,7 +90,7 @@ class ModelTable:
         """
         if self._preloading:
             await asyncio.wait(self._preloading)
-        tried = [place for place in self._places.values() if place.entry.preload]
+        tried = self._first()
         failed = [place.refusal for place in tried if place.state is ModelState.FAILED]
         if failed and failed[0] is not None and len(failed) == len(tried):
             raise failed[0]
@@ -227,6 +226,10 @@ class ModelTable:
         if not any(_may_answer(place) for place in self._places.values()):
             return TableHealth("unhealthy", "no model can be loaded; the server's log says why", states)
         return TableHealth("ok", None, states)
+
+    def _first(self) -> list[Place]:
+        """Those that are loaded at the beginning: no more than may be there at once."""
+        return [place for place in self._places.values() if place.entry.preload][: self.limits.max_loaded]
 
     def _find(self, name: str | None) -> Place:
         if name is None:

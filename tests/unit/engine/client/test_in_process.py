@@ -191,3 +191,19 @@ class FailsWhenClosed:
 
     def __exit__(self, *_):
         raise OSError("no more")
+
+
+def test_the_end_of_an_engine_can_be_waited_for_and_it_has_no_process():
+    client = in_process(scripted_core.fast)
+    with pytest.raises(StateError, match="not started"):
+        _ = client.ended
+    with client:
+        client.start()
+        assert client.pid is None
+        first = client.ended
+        assert not first.done()
+        client.restart()
+        first.result(WAIT_S)
+        second = client.ended
+        assert not second.done()
+    second.result(WAIT_S)

@@ -87,6 +87,18 @@ def test_models_load_one_after_another_and_health_turns_when_all_are_there():
     run(scenario())
 
 
+def test_no_more_models_are_loaded_at_the_beginning_than_there_is_room_for():
+    async def scenario():
+        entries = [entry(name, preload=True) for name in "abc"]
+        async with table(*entries, limits=TableLimits(max_loaded=2)) as t:
+            await t.models.start()
+            await t.models.preloaded()
+            assert t.loader.ids == ["a", "b"]
+            assert t.models.health.status == "ok"
+
+    run(scenario())
+
+
 def test_the_least_recently_used_idle_model_makes_room():
     async def scenario():
         async with table(*map(entry, "abc"), limits=TableLimits(max_loaded=2)) as t:

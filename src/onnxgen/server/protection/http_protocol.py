@@ -15,8 +15,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -158,6 +159,8 @@ class GuardedHttpProtocol(HttpToolsProtocol):
             return  # `_decline_upgrade` feeds it again
         self._expect(None)
         super().on_headers_complete()
+        # Its task has not begun yet.
+        self.cycle.transport = cast(asyncio.Transport, _AnswerTransport(self.transport, self._close))
 
     def on_message_complete(self) -> None:
         """The request came whole."""
@@ -171,7 +174,7 @@ class GuardedHttpProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """The answer is written."""
         super().on_response_complete()
-        if not self._in_head and self.cycle.response_complete:
+        if not self._in_head and self.cycle.response_complete and not self._refused:
             self._expect(self.limits.drain_timeout_s)
 
     def pause_writing(self) -> None:
@@ -246,11 +249,32 @@ class GuardedHttpProtocol(HttpToolsProtocol):
             body
         )
         self.transport.write(STATUS_LINE[status] + head + body)
+        self._linger()
+
+    def _close(self) -> None:
+        """Close after an answer, which the client gets to read even if its body still comes."""
+        if self._in_head or self.transport.is_closing():
+            self.transport.close()
+        else:
+            self._linger()
+
+    def _linger(self) -> None:
+        self._refused = True
         if not self.transport.can_write_eof():
             self.transport.close()
             return
         self.transport.write_eof()
         self._expect(min(1.0, self.limits.drain_timeout_s))
+
+
+class _AnswerTransport:
+    """What uvicorn writes an answer to, and closes if its client asked for that."""
+
+    def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
+        self._transport, self.write, self.close = transport, transport.write, close
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 def guarded_http_protocol(limits: ConnectionLimits) -> type[asyncio.Protocol]:

@@ -247,6 +247,16 @@ def test_an_answer_before_the_body_can_be_read_while_the_body_comes(port):
         assert read_to_end(s).endswith(b"\r\n0")
 
 
+def test_an_answer_before_the_body_can_be_read_by_who_asked_to_close_too(port):
+    with connect(port) as s:
+        s.sendall(b"POST /early" + HEAD + b"Connection: close\r\nContent-Length: 9000000\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            s.sendall(bytes(9_000_000))
+        answer = read_to_end(s)
+        assert answer.startswith(b"HTTP/1.1 413")
+        assert b"connection: close" in answer
+
+
 def test_a_body_that_was_answered_already_may_not_come_for_ever(port):
     with connect(port) as s:
         s.sendall(b"POST /early" + HEAD + b"Content-Length: 300000\r\n\r\n")

@@ -30,6 +30,7 @@ from onnxgen.server.formats.message_blocks import (
 from onnxgen.server.formats.messages_answer import MessageWriter
 from onnxgen.server.generation.answers import Answers, request_id_of, tenant_of
 from onnxgen.server.generation.ask import ChatAsk, open_chat
+from onnxgen.server.generation.large_requests import read_request
 from onnxgen.server.generation.messages import normalized_messages
 from onnxgen.server.generation.options import generation_options
 from onnxgen.server.generation.prompt_options import prompt_options
@@ -70,7 +71,7 @@ async def count_tokens(http: Request, asked: MessagesPrompt) -> TokenCount:
     """Count the tokens that a message would answer, without making it."""
     exchange = _Exchange(http, services_of(http), asked)
     async with exchange.services.models.use(asked.model) as model:
-        ask = exchange.ask(model)
+        ask = await exchange.ask(model)
         prompt = await asyncio.to_thread(
             model.text.chat_prompt, ask.messages, tools=ask.tools, prompt_options=ask.prompt_options
         )
@@ -93,10 +94,17 @@ class _Exchange:
         log_unknown_fields(asked, services.unknown_fields)
         self.services = services
         self._http, self._asked = http, asked
-        self._messages = with_system(system_text(asked.system), chat_messages(asked.messages))
         self._writer: MessageWriter | None = None
 
-    def ask(self, model: LoadedModel) -> ChatAsk:
+    async def ask(self, model: LoadedModel) -> ChatAsk:
+        """What the model is asked.
+
+        Raises:
+            ApiError: Naming the field that is at fault.
+        """
+        return await read_request(self._http, lambda: self._read(model))
+
+    def _read(self, model: LoadedModel) -> ChatAsk:
         """What the model is asked.
 
         Raises:
@@ -110,7 +118,8 @@ class _Exchange:
                 400, f"tools has {len(tools)} entries; this server allows {settings.max_tools}", param="tools"
             )
         choice, parallel = chat_tool_choice(asked.tool_choice)
-        messages = normalized_messages(self._messages, max_messages=settings.max_messages)
+        told = with_system(system_text(asked.system), chat_messages(asked.messages))
+        messages = normalized_messages(told, max_messages=settings.max_messages)
         last = messages[-1]
         return ChatAsk(
             messages=messages,
@@ -135,7 +144,7 @@ class _Exchange:
 
     async def open(self, model: LoadedModel, stack: AsyncExitStack) -> Answers:
         """Ask the model."""
-        ask = self.ask(model)
+        ask = await self.ask(model)
         assert ask.options.max_new_tokens is not None
         writer = MessageWriter(
             id=f"msg_{uuid.uuid4().hex}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,6 @@ from fastapi import APIRouter, Request, Response
 from pydantic_core import PydanticSerializationError, to_json
 
 from onnxgen.facade.results import Chunk, Completion
-from onnxgen.preprocess.template_messages import text_size
 from onnxgen.server.errors import ApiError, as_api_error
 from onnxgen.server.formats.conversations import shortened, with_system
 from onnxgen.server.formats.event_text import event_text
@@ -22,8 +21,9 @@ from onnxgen.server.formats.response_object import begun_response
 from onnxgen.server.formats.response_store import StoredResponse
 from onnxgen.server.formats.response_tools import chat_response_format, chat_tool_choice, chat_tools
 from onnxgen.server.formats.responses_answer import ResponseWriter
-from onnxgen.server.generation.answers import INLINE_SIZE, Answers, tenant_of
+from onnxgen.server.generation.answers import Answers, tenant_of
 from onnxgen.server.generation.ask import ChatAsk, open_chat
+from onnxgen.server.generation.large_requests import read_request
 from onnxgen.server.generation.messages import normalized_messages
 from onnxgen.server.generation.options import generation_options
 from onnxgen.server.generation.prompt_options import prompt_options
@@ -63,7 +63,7 @@ async def count_tokens(http: Request, asked: ResponseRequest) -> InputTokens:
     """Count the tokens that a response would answer, without making it."""
     exchange = _Exchange(http, services_of(http), asked)
     async with exchange.services.models.use(asked.model) as model:
-        ask = exchange.ask(model)
+        ask = await exchange.ask(model)
         return InputTokens(input_tokens=await asyncio.to_thread(_num_tokens, model, ask, ask.messages))
 
 
@@ -84,18 +84,27 @@ class _Exchange:
         _refuse_what_is_not_here(asked)
         self.services = services
         self._http, self._asked, self._tenant = http, asked, tenant_of(http)
-        self._items = [*self._earlier(), *self._new_items()]
-        self._messages = with_system(asked.instructions, chat_messages(self._items))
+        self._items = self._earlier()
         self._writer: ResponseWriter | None = None
         self._num_bytes = 0
 
-    def ask(self, model: LoadedModel) -> ChatAsk:
+    async def ask(self, model: LoadedModel) -> ChatAsk:
         """What the model is asked.
 
         Raises:
             ApiError: Naming the field that is at fault.
         """
+        return await read_request(self._http, lambda: self._read(model))
+
+    def _read(self, model: LoadedModel) -> ChatAsk:
+        """What the model is asked, and the items that say so.
+
+        Raises:
+            ApiError: Naming the field that is at fault.
+        """
         asked, settings = self._asked, self.services.settings
+        self._items = [*self._items, *self._new_items()]
+        messages = with_system(asked.instructions, chat_messages(self._items))
         tools = asked.tools or []
         if len(tools) > settings.max_tools:
             raise ApiError(
@@ -109,7 +118,7 @@ class _Exchange:
         # a bound, unlike max_tokens of chat: what the context leaves may be less
         options = generation_options(fields, model=model, settings=settings).with_changes({"allow_cap": True})
         return ChatAsk(
-            messages=normalized_messages(self._messages, max_messages=settings.max_messages),
+            messages=normalized_messages(messages, max_messages=settings.max_messages),
             tools=told or None,
             options=options,
             prompt_options=prompt_options(
@@ -129,10 +138,9 @@ class _Exchange:
     async def open(self, model: LoadedModel, stack: AsyncExitStack) -> Answers:
         """Ask the model."""
         asked = self._asked
-        ask = self.ask(model)
+        ask = await self.ask(model)
         begun = begun_response(asked, id=_new_id("resp"), created_at=int(self.services.now()), model=model.id)
-        work = asyncio.to_thread if text_size(self._items) > INLINE_SIZE else _now
-        self._num_bytes = await work(_json_size, begun, self._items)
+        self._num_bytes = await read_request(self._http, lambda: _json_size(begun, self._items))
         if asked.truncation == "auto":
             ask = await asyncio.to_thread(_shortened, model, ask)
         writer = ResponseWriter(
@@ -150,7 +158,6 @@ class _Exchange:
     def whole(self, model: LoadedModel, completions: list[Completion]) -> Mapping[str, Any]:
         """The response as a whole."""
         assert self._writer is not None
-        self._keep()
         return self._writer.response
 
     async def events(self, model: LoadedModel, answers: Answers) -> AsyncGenerator[bytes]:
@@ -174,6 +181,8 @@ class _Exchange:
     def _hear(self, chunk: Chunk) -> None:
         assert self._writer is not None
         self._writer.push(chunk)
+        if chunk.completion is not None:
+            self._keep()
 
     def _keep(self) -> None:
         if self._asked.store is not False and self.services.responses.max_responses:
@@ -220,10 +229,6 @@ def _refuse_what_is_not_here(asked: ResponseRequest) -> None:
     for name, (is_given, reason) in refused.items():
         if is_given:
             raise ApiError(400, f"{name}: {reason}", param=name)
-
-
-async def _now(work: Callable[..., int], *values: Any) -> int:
-    return work(*values)
 
 
 def _json_size(*values: Any) -> int:

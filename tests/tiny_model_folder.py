@@ -64,9 +64,28 @@ def with_added_bos(folder: Path) -> Path:
     return folder
 
 
+GAP_TOKENS = ("<fim_prefix>", "<fim_suffix>", "<fim_middle>")
+
+
+def with_gap_tokens(folder: Path) -> int:
+    """Give the folder's vocabulary the tokens around gaps, behind all others; returns the id of the first."""
+    path, config = folder / "tokenizer.json", folder / "genai_config.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    size = max(document["model"]["vocab"].values()) + 1
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    document["added_tokens"] += [
+        {"id": size + i, "content": token, "special": True, **flags} for i, token in enumerate(GAP_TOKENS)
+    ]
+    path.write_text(json.dumps(document), encoding="utf-8")
+    facts = config.read_text(encoding="utf-8")
+    rows = f'"vocab_size": {size + len(GAP_TOKENS)}'
+    config.write_text(facts.replace(f'"vocab_size": {size}', rows), encoding="utf-8")
+    return size
+
+
 def fake_backend(**options: Any) -> FakeBackend:
     """A scripted backend that fits the folder."""
-    return FakeBackend(tiny_tokenizer.VOCAB_SIZE, **{"max_context": CONTEXT, **options})
+    return FakeBackend(**{"vocab_size": tiny_tokenizer.VOCAB_SIZE, "max_context": CONTEXT, **options})
 
 
 def open_model(folder: Path, backend: Any, **config: Any) -> Model:

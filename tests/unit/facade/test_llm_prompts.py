@@ -1,7 +1,6 @@
 """What `LLM` makes of conversations and gaps: reasoning told apart, control tokens kept out, answers continued."""
 
 import datetime
-import json
 
 import pytest
 
@@ -9,7 +8,7 @@ from onnxgen.backends.fake import FakeBackend
 from onnxgen.errors import CapabilityError, ChatTemplateError, OptionError
 from onnxgen.facade.prompt_options import PromptOptions
 from onnxgen.preprocess.tokenizer import Tokenizer
-from tiny_model_folder import fake_backend, open_llm, with_template, write_model_folder
+from tiny_model_folder import fake_backend, open_llm, with_gap_tokens, with_template, write_model_folder
 from tiny_tokenizer import EOS
 
 THINKING = (
@@ -152,20 +151,10 @@ def test_a_misspelt_prompt_option_is_refused_with_a_hint(folder):
 
 
 def test_a_gap_is_filled_in_the_form_of_the_models_family(folder):
-    path = folder / "tokenizer.json"
-    tokens = ["<fim_prefix>", "<fim_suffix>", "<fim_middle>"]
-    document = json.loads(path.read_text(encoding="utf-8"))
-    size = max(document["model"]["vocab"].values()) + 1
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    document["added_tokens"] += [
-        {"id": size + i, "content": token, "special": True, **flags} for i, token in enumerate(tokens)
-    ]
     plain = open_llm(write_model_folder(folder.parent / "plain"), fake_backend())
     with pytest.raises(CapabilityError, match="fill"):
         plain.infill("a", "b")
-    path.write_text(json.dumps(document), encoding="utf-8")
-    config = folder / "genai_config.json"
-    config.write_text(config.read_text().replace(f'"vocab_size": {size}', f'"vocab_size": {size + 3}'))
+    size = with_gap_tokens(folder)
     tokenizer = Tokenizer.from_folder(folder)
     prompt = tokenizer.encode("<fim_prefix>def f():<fim_suffix>return x<fim_middle>")
     answer = [*tokenizer.encode(" x = 1 "), size]  # goes on with the prefix of another gap

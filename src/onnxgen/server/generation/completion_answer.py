@@ -73,7 +73,7 @@ def _choice(
     if fields.logprobs is not None:
         found = no_logprobs()
         if echo is not None:
-            found = echo.logprobs(told or (), tokenizer, top=fields.logprobs)
+            found = echo.logprobs(told, tokenizer, top=fields.logprobs)
         choice["logprobs"] = joined(found, answer_logprobs(all_tokens(completion), begin=len(before)))
     if fields.prompt_logprobs is not None:
         choice["prompt_logprobs"] = prompt_logprobs(told or (), top=fields.prompt_logprobs)

@@ -84,7 +84,7 @@ class CompletionEvents:
             echo = ask.echoes[place]
             choice["text"] = echo.text
             if ask.fields.logprobs is not None:
-                told = self._told.get(place, ())
+                told = self._told.get(place)
                 choice["logprobs"] = echo.logprobs(told, self._tokenizer, top=ask.fields.logprobs)
         if ask.fields.return_token_ids:
             choice |= {"token_ids": [], "prompt_token_ids": ask.prompt_ids[place]}

@@ -57,17 +57,17 @@ class Echo:
         return cls(text, token_ids) if given is None else cls(given, token_ids, max(text.find(given), 0))
 
     def logprobs(
-        self, told: Sequence[TokenLogprob | None], tokenizer: Tokenizer, *, top: int
+        self, told: Sequence[TokenLogprob | None] | None, tokenizer: Tokenizer, *, top: int
     ) -> CompletionLogprobs:
         """Of the prompt's tokens.
 
         Args:
-            told: One for each; None for the first.
+            told: One for each; None for the first. None: the answer ended before the prompt was computed.
             tokenizer: The model's.
             top: How many alternatives are given at each place.
         """
         found = no_logprobs()
-        for token, token_id in zip(told, self.token_ids, strict=True):
+        for token, token_id in zip(told or [None] * len(self.token_ids), self.token_ids, strict=True):
             if token is None:
                 found["tokens"].append(shown(tokenizer.token_bytes(token_id)))
                 found["token_logprobs"].append(None)

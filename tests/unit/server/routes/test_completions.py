@@ -16,7 +16,13 @@ from onnxgen.facade.llm import LLM
 from onnxgen.preprocess.tokenizer import Tokenizer
 from onnxgen.server.app import create_app
 from onnxgen.server.generation import respond
-from tiny_model_folder import fake_backend, with_added_bos, write_model_folder
+from tiny_model_folder import (
+    GAP_TOKENS,
+    fake_backend,
+    with_added_bos,
+    with_gap_tokens,
+    write_model_folder,
+)
 from tiny_tokenizer import EOS, VOCAB_SIZE
 
 ANSWERS = {"the other": " thing 😀", "a": "1 😀 the thing", "b": "안녕", "empty": ""}
@@ -228,25 +234,28 @@ def test_several_answers_to_a_prompt_all_have_its_log_probabilities(server):
         ]
 
 
-def test_special_tokens_that_a_tokenizer_adds_are_judged_and_take_no_room(tmp_path):
-    folder = tmp_path
-    write_model_folder(folder / "model", context=CONTEXT)
+def ask_model(folder, backend, *bodies):
+    """The answers of a server of another model folder."""
 
     async def go():
-        services = server_doubles.fake_services(folder, context=CONTEXT)
+        llm = AsyncLLM(folder, backend=backend)
+        services = server_doubles.fake_services(folder.parent / "unused")
         await services.models.aclose()
-        with_added_bos(folder / "model")
-        llm = AsyncLLM(folder / "model", backend=fake_backend(block_size=16, max_context=CONTEXT))
-        services.models = server_doubles.table_of(
-            llm, server_doubles.ModelEntry("tiny", str(folder), warm_up=False)
-        )
+        entry = server_doubles.ModelEntry("other", str(folder), warm_up=False)
+        services.models = server_doubles.table_of(llm, entry)
         async with server_doubles.client(create_app(services)) as client, contextlib.aclosing(llm):
-            asked = {"prompt": "the thing", "echo": True, "logprobs": 0, "max_tokens": 0}
-            with_it = await client.post("/v1/completions", json=asked)
-            without = await client.post("/v1/completions", json={**asked, "add_special_tokens": False})
-            return with_it.json()["choices"][0], without.json()["choices"][0]
+            responses = [await client.post("/v1/completions", json=body) for body in bodies]
+        assert [response.status_code for response in responses] == [200] * len(bodies)
+        return [response.json() for response in responses]
 
-    with_it, without = asyncio.run(asyncio.wait_for(go(), 60))
+    return asyncio.run(asyncio.wait_for(go(), 60))
+
+
+def test_special_tokens_that_a_tokenizer_adds_are_judged_and_take_no_room(tmp_path):
+    folder = with_added_bos(write_model_folder(tmp_path / "model", context=CONTEXT))
+    asked = {"prompt": "the thing", "echo": True, "logprobs": 0, "max_tokens": 0}
+    answers = ask_model(folder, fake_backend(), asked, {**asked, "add_special_tokens": False})
+    with_it, without = (answer["choices"][0] for answer in answers)
     assert with_it["text"] == without["text"] == "the thing"
     assert with_it["logprobs"]["tokens"] == ["<|bos|>", *without["logprobs"]["tokens"]]
     assert with_it["logprobs"]["text_offset"] == [0, *without["logprobs"]["text_offset"]]
@@ -348,19 +357,21 @@ def test_a_stop_text_is_named(server):
     assert (choice["text"], choice["finish_reason"], choice["stop_reason"]) == ("1 😀", "stop", " the")
 
 
-def test_gaps_are_filled_by_models_that_were_trained_for_it(server, monkeypatch):
-    refusal = server.refusal(prompt="def f():", suffix="return 1")
-    assert refusal["param"] == "suffix"
-    asked = []
-
-    def infill(self, prefix, suffix, *, options, **terms):
-        asked.append((prefix, suffix, options.max_new_tokens))
-        return self.generate(prefix, options=options, **terms)
-
-    monkeypatch.setattr(AsyncLLM, "infill", infill)
-    assert server.choices(prompt="a", suffix="end", max_tokens=20)[0]["text"] == ANSWERS["a"]
-    assert joined(server.events(prompt="a", suffix="end", max_tokens=20), 0)["text"] == ANSWERS["a"]
-    assert asked == [("a", "end", 20)] * 2
+def test_gaps_are_filled_by_models_that_were_trained_for_it(server, tmp_path):
+    assert server.refusal(prompt="def f():", suffix="return 1")["param"] == "suffix"
+    folder = write_model_folder(tmp_path / "model")
+    first = with_gap_tokens(folder)
+    encode = Tokenizer.from_folder(folder).encode
+    gap = encode("{}def f():{}return x{}".format(*GAP_TOKENS))
+    answer = [*encode(" x = 1 "), first]  # goes on with the prefix of another gap
+    backend = fake_backend(vocab_size=first + 3, continuations={tuple(gap): answer}, eos_token_id=EOS)
+    asked = {"prompt": "def f():", "suffix": "return x", "logprobs": 0, "max_tokens": 20}
+    whole, two = ask_model(folder, backend, asked, {**asked, "prompt": ["def f():"], "n": 2})
+    [choice] = whole["choices"]
+    assert (choice["text"], choice["finish_reason"]) == (" x = 1 ", "stop")
+    assert choice["logprobs"]["tokens"][-1] == GAP_TOKENS[0]
+    assert whole["usage"]["prompt_tokens"] == len(gap)
+    assert [each["text"] for each in two["choices"]] == [choice["text"]] * 2
 
 
 @pytest.mark.parametrize(
@@ -414,6 +425,14 @@ def test_openais_client_reads_completions_and_their_streams(server):
         assert "".join(choice.text for choice in mine) == answer
         assert mine[-1].finish_reason == "stop"
     assert refused.value.type == "invalid_request_error"
+
+
+def test_a_prompt_whose_time_was_over_before_it_was_judged_has_no_log_probabilities(server):
+    asked = {"prompt": "the other", "echo": True, "logprobs": 1, "deadline_s": 0, "max_tokens": 4}
+    [choice] = server.choices(**asked)
+    assert (choice["text"], choice["finish_reason"]) == ("the other", "length")
+    assert choice["logprobs"]["token_logprobs"] == [None] * len(server.encode("the other"))
+    assert joined(server.events(**asked), 0) == choice
 
 
 def test_long_answers_are_the_same_where_they_are_written_in_a_thread(server, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
@@ -278,7 +279,8 @@ class Residents:
         place.supervision = asyncio.create_task(
             supervise(
                 place.entry.id, llm, when_dead=when_dead, revive=revive, clock=self._clock, sleep=self._sleep
-            )
+            ),
+            context=contextvars.Context(),  # what it logs is not of the request that had the model loaded
         )
 
     async def _revive(self, place: Place, llm: AsyncLLM) -> None:

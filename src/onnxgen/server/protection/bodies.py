@@ -9,10 +9,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from onnxgen.server.error_answers import send_error
 from onnxgen.server.errors import ApiError
-from onnxgen.server.protection.json_depth import JsonDepth
+from onnxgen.server.protection.json_shape import JsonShape
 
 MAX_DEPTH = 100
 """Levels of arrays and objects in a request: what walks them by recursion stays far from Python's limit."""
+MAX_CONTAINERS = 200_000
+"""Arrays and objects in a request: a tenth of a second's parsing, during which nothing else goes on."""
 
 
 class BodyLimits:
@@ -23,11 +25,20 @@ class BodyLimits:
         max_bytes: Of a body.
         timeout_s: Seconds until it is there.
         max_depth: Levels of arrays and objects in a body of JSON.
+        max_containers: Arrays and objects in it.
     """
 
-    def __init__(self, app: ASGIApp, *, max_bytes: int, timeout_s: float, max_depth: int = MAX_DEPTH) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        max_bytes: int,
+        timeout_s: float,
+        max_depth: int = MAX_DEPTH,
+        max_containers: int = MAX_CONTAINERS,
+    ) -> None:
         self._app, self._max_bytes, self._timeout_s = app, max_bytes, timeout_s
-        self._max_depth = max_depth
+        self._max_depth, self._max_containers = max_depth, max_containers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a connection, as ASGI says."""
@@ -48,7 +59,8 @@ class BodyLimits:
         declared = headers.get("content-length", "")
         if declared.isdecimal() and int(declared[:20]) > self._max_bytes:
             raise self._too_large(f"it has {short_number(declared)} bytes")
-        check = JsonDepth(self._max_depth) if "json" in headers.get("content-type", "json") else None
+        is_json = "json" in headers.get("content-type", "json")
+        shape = JsonShape(max_depth=self._max_depth, max_containers=self._max_containers)
         pieces: list[bytes] = []
         num_bytes, more = 0, True
         try:
@@ -62,12 +74,8 @@ class BodyLimits:
                     num_bytes += len(piece)
                     if num_bytes > self._max_bytes:
                         raise self._too_large("more came")
-                    if check is not None and check.is_too_deep(piece):
-                        raise ApiError(
-                            400,
-                            f"the body is nested more than {self._max_depth} levels deep",
-                            code="nested_too_deeply",
-                        )
+                    if is_json and (fault := shape.fault(piece)) is not None:
+                        raise ApiError(400, f"the body {fault}", code="too_intricate")
                     pieces.append(piece)
         except TimeoutError:
             raise ApiError(

@@ -441,7 +441,11 @@ def test_a_body_is_nested_up_to_the_limit_and_no_further():
         for text in (b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth):
             answer = ask(app, "POST", "/v1/echo", content=text, headers=headers)
             assert answer.status_code == status
-    assert code_of(answer) == (400, "nested_too_deeply")
+    assert code_of(answer) == (400, "too_intricate")
+    assert "100 levels" in answer.json()["error"]["message"]
+    text = b"[" + b"[]," * 200_000 + b"[]]"
+    answer = ask(app, "POST", "/v1/echo", content=text, headers=headers)
+    assert code_of(answer) == (400, "too_intricate")
     text = json.dumps({"code": "[" * 1000}).encode()
     assert ask(app, "POST", "/v1/echo", content=text, headers=headers).status_code == 200
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onnxgen.server.protection.json_depth import JsonDepth
+from onnxgen.server.protection.json_shape import JsonShape
 
 VALUES = st.recursive(
     st.none() | st.integers() | st.text('"\\[]{}a\n', max_size=8) | st.text(max_size=4),
@@ -28,9 +28,9 @@ def depth_of(value):
 
 
 def is_too_deep(text, limit, cuts=()):
-    depth, start = JsonDepth(limit), 0
+    shape, start = JsonShape(max_depth=limit, max_containers=10**6), 0
     for cut in [*sorted(cuts), len(text)]:
-        if depth.is_too_deep(text[start:cut]):
+        if shape.fault(text[start:cut]):
             return True
         start = cut
     return False
@@ -60,3 +60,16 @@ def test_what_never_ends_is_too_deep(text):
 def test_brackets_in_strings_do_not_count():
     assert not is_too_deep(b'{"code": "' + b"[" * 100_000 + b'"}', 1)
     assert not is_too_deep(b'["\\\\", "\\"[[[", "[[\\\\"]', 1)
+
+
+@given(VALUES)
+def test_arrays_and_objects_are_counted(value):
+    def count(value):
+        inner = value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
+        return isinstance(value, list | dict) + sum(map(count, inner))
+
+    text, found = json.dumps(value).encode(), count(value)
+    assert JsonShape(max_depth=100, max_containers=found).fault(text) is None
+    if found:
+        fault = JsonShape(max_depth=100, max_containers=found - 1).fault(text)
+        assert fault == f"has more than {found - 1} arrays and objects"

@@ -1,4 +1,4 @@
-"""`JsonDepth`: how deeply a JSON text is nested, told while it comes and before it is parsed."""
+"""`JsonShape`: how deep and how intricate a JSON text is, told while it comes and before it is parsed."""
 
 from __future__ import annotations
 
@@ -11,30 +11,35 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _OPENING = frozenset(b"[{")
 
 
-class JsonDepth:
-    """Counts levels of arrays and objects over the pieces of a text; malformed texts are the parser's to refuse.
+class JsonShape:
+    """Counts arrays and objects over the pieces of a text; malformed texts are the parser's to refuse.
 
     Args:
-        limit: Levels that are allowed.
+        max_depth: Levels of them that are allowed.
+        max_containers: How many of them are allowed in all: parsing stops everything else, and these take longest.
     """
 
-    def __init__(self, limit: int) -> None:
-        self._limit, self._depth = limit, 0
+    def __init__(self, *, max_depth: int, max_containers: int) -> None:
+        self._max_depth, self._max_containers = max_depth, max_containers
+        self._depth = self._containers = 0
         self._in_string = self._escaped = False
 
-    def is_too_deep(self, piece: bytes) -> bool:
-        """Whether the text is nested too deeply, with this next piece of it."""
+    def fault(self, piece: bytes) -> str | None:
+        """What is too much, with this next piece of the text; None: nothing yet."""
         skeleton = self._without_strings(piece).translate(None, _NO_BRACKETS)
+        self._containers += skeleton.count(b"[") + skeleton.count(b"{")
+        if self._containers > self._max_containers:
+            return f"has more than {self._max_containers} arrays and objects"
         depth = self._depth
         for bracket in skeleton:
             if bracket in _OPENING:
                 depth += 1
-                if depth > self._limit:
-                    return True
+                if depth > self._max_depth:
+                    return f"is nested more than {self._max_depth} levels deep"
             elif depth:
                 depth -= 1
         self._depth = depth
-        return False
+        return None
 
     def _without_strings(self, piece: bytes) -> bytes:
         if not piece:

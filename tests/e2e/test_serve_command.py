@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import signal
 import subprocess
@@ -22,9 +23,19 @@ QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
 class ServerProcess:
     """A server in a process, and what it has said."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, form: str = "text") -> None:
         self.lines: list[str] = []
-        command = [sys.executable, "-m", "onnxgen.cli", "serve", *arguments, "--port", "0"]
+        command = [
+            sys.executable,
+            "-m",
+            "onnxgen.cli",
+            "serve",
+            *arguments,
+            "--port",
+            "0",
+            "--log-format",
+            form,
+        ]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         self._reading = threading.Thread(target=self._read, daemon=True)
         self._reading.start()
@@ -113,6 +124,16 @@ def test_answers_that_take_too_long_end_with_the_reason():
             rest = [line for line in lines if line]
         assert '"error"' in rest[-1] or '"error"' in rest[-2]
         assert server.process.wait(60) == 0
+
+
+def test_a_log_of_json_lines_has_nothing_else():
+    server = ServerProcess("no-such-model", form="json")
+    assert server.process.wait(60) == 1
+    server.close()
+    *log, last = server.lines
+    messages = [json.loads(line)["message"] for line in log]
+    assert messages and any("listening on http://" in message for message in messages)
+    assert last.startswith("error: ")  # what a person who started it by hand sees
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_server_with_the_reason(tmp_path):

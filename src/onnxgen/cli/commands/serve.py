@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,8 @@ from onnxgen.foundations.config_sources import DEFAULT_ORIGIN
 
 if TYPE_CHECKING:
     from onnxgen.foundations.config_sources import ResolvedConfig
+
+_log = logging.getLogger("onnxgen.server")
 
 
 def serve(
@@ -43,7 +46,7 @@ def serve(
     """
     from onnxgen.server import run
     from onnxgen.server.check import check_model
-    from onnxgen.server.observe.logs import configure_logs
+    from onnxgen.server.observe.logs import configure_logs, is_text
     from onnxgen.server.settings_sources import read_settings
     from onnxgen.server.startup import open_services
 
@@ -62,7 +65,8 @@ def serve(
     with run.listen(settings) as listener:
         services = open_services(settings, resolved.config, progress=progress)
         if not check:
-            run.serve(services, listener, say=note)
+            # whoever reads a log of JSON lines finds nothing else between them
+            run.serve(services, listener, say=note if is_text(sys.stderr, settings.log_format) else _log.info)
             return
         run.protected_app(services)  # reads keys
         for entry in services.models.entries:

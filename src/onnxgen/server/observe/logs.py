@@ -29,10 +29,9 @@ def configure_logs(
     Raises:
         ValueError: There is no such level.
     """
-    is_text = form == "text" or (form == "auto" and stream.isatty())
     handler = logging.StreamHandler(stream)
     handler.set_name("onnxgen.server")
-    handler.setFormatter(TextLines() if is_text else JsonLines())
+    handler.setFormatter(TextLines() if is_text(stream, form) else JsonLines())
     handler.addFilter(_add_request)
     root = logging.getLogger()
     for before in [h for h in root.handlers if h.name == handler.name]:
@@ -40,6 +39,11 @@ def configure_logs(
     root.addHandler(handler)
     logging.getLogger("onnxgen").setLevel(level)
     return handler
+
+
+def is_text(stream: TextIO, form: Literal["auto", "text", "json"]) -> bool:
+    """Whether a log of this form is text on a stream."""
+    return form == "text" or (form == "auto" and stream.isatty())
 
 
 def _add_request(record: logging.LogRecord) -> bool:

@@ -118,6 +118,12 @@ class _Exchange:
                 400, f"tools has {len(tools)} entries; this server allows {settings.max_tools}", param="tools"
             )
         choice, parallel = chat_tool_choice(asked.tool_choice)
+        if len(asked.messages) > settings.max_messages:
+            raise ApiError(
+                400,
+                f"messages has {len(asked.messages)} entries; this server allows at most {settings.max_messages}",
+                param="messages",
+            )
         told = with_system(system_text(asked.system), chat_messages(asked.messages))
         messages = normalized_messages(told, max_messages=settings.max_messages)
         last = messages[-1]

@@ -208,6 +208,11 @@ class _Exchange:
         given = self._asked.input
         if given is None and self._asked.previous_response_id is None:
             raise ApiError(400, "input is missing; give a text or a list of items", param="input")
+        most = self.services.settings.max_messages
+        if isinstance(given, list) and len(given) > most:
+            raise ApiError(
+                400, f"input has {len(given)} items; this server allows at most {most}", param="input"
+            )
         store, tenant = self.services.responses, self._tenant
         return read_items(
             [] if given is None else given,

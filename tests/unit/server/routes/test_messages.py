@@ -198,6 +198,7 @@ def test_tokens_are_counted(client: anthropic.Anthropic) -> None:
     "change",
     [
         {"messages": []},
+        {"messages": [{"role": "user", "content": "?"}] * 5000},
         {"messages": [{"role": "alien", "content": "?"}]},
         {"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": "http://127.0.0.1/"}}]}]},
         {"max_tokens": 0},

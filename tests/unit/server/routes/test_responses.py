@@ -257,6 +257,7 @@ def test_tokens_are_counted(client: openai.OpenAI) -> None:
     [
         ({}, "input"),
         ({"input": []}, "messages"),
+        ({"input": [{"role": "user", "content": "?"}] * 5000}, "input"),
         ({"input": "Hi", "background": True}, "background"),
         ({"input": "Hi", "conversation": "conv_1"}, "conversation"),
         ({"input": "Hi", "tools": [{"type": "web_search"}]}, "tools[0].type"),

@@ -15,9 +15,9 @@ from onnxgen.engine.config import EngineConfig
 from onnxgen.facade.async_llm import AsyncLLM
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.server.app import create_app
-from onnxgen.server.error_answers import answer_errors
 from onnxgen.server.models import ModelEntry
 from onnxgen.server.observe.observer import Observer
+from onnxgen.server.protection import protect
 from onnxgen.server.services import Services
 from onnxgen.server.sessions.store import SessionStore
 from onnxgen.server.settings import ServerSettings
@@ -108,8 +108,7 @@ class ChatServer:
             observer=self.observer,
             sessions=SessionStore(),
         )
-        self.app = create_app(self.services)
-        answer_errors(self.app)
+        self.app = protect(create_app(self.services), self.services)
 
     def _backend(self, answers: Any, tools: Any, pace_s: float) -> GatedBackend:
         from onnxgen.preprocess.tokenizer import Tokenizer

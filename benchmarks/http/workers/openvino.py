@@ -3,8 +3,9 @@
     python -m benchmarks.http.workers.openvino FOLDER CHECKPOINT --port 8000 --threads 2 --max-seqs 16
 
 OpenVINO Model Server is not published as a Python package or in Debian; this takes its place and does much less: ``/health``,
-``/v1/chat/completions`` and ``/v1/completions``, greedy, streaming. A thread steps the pipeline and writes events of all answers
-at once; text is made by the tokenizers package, faster here than the pipeline's own.
+``/v1/chat/completions`` and ``/v1/completions``, greedy, streaming. One thread steps the pipeline and serves sockets in between,
+so that what a step gave is sent before the next one begins: a step holds Python's lock. Text is made by the tokenizers
+package, faster here than the pipeline's own.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import argparse
 import asyncio
 import itertools
 import json
-import threading
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from tokenizers.decoders import DecodeStream
 
 _CACHE_GB = 2
 _STEP_TOKENS = 512
+_TURNS = 4  # of the event loop between steps: a connection is accepted, read and answered within them
 _WARM_TOKENS = 600  # a whole step and a part of one: a new pipeline's first steps take twice as long
 
 
@@ -68,11 +69,10 @@ class _Answer:
         return b"data: " + json.dumps({"id": f"answer-{self.number}", **values}).encode() + b"\n\n"
 
 
-class _Batching(threading.Thread):
+class _Batching:
     """The pipeline, stepped while there is work."""
 
-    def __init__(self, args: argparse.Namespace, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(daemon=True)
+    def __init__(self, args: argparse.Namespace) -> None:
         self.tokenizer = Tokenizer.from_file(str(args.text / "tokenizer.json"))
         scheduling = openvino_genai.SchedulerConfig()
         scheduling.cache_size = _CACHE_GB
@@ -81,9 +81,8 @@ class _Batching(threading.Thread):
         self._pipeline = openvino_genai.ContinuousBatchingPipeline(
             str(args.model), scheduling, "CPU", {"INFERENCE_NUM_THREADS": args.threads}
         )
-        self._loop = loop
         self._new: deque[tuple[_Connection, bool, list[int], int]] = deque()
-        self._wake = threading.Event()
+        self._wake = asyncio.Event()
         self._numbers = itertools.count()
         self._answers: list[_Answer] = []
         held = self._handle([1] * _WARM_TOKENS, 4)  # without its handle a request ends
@@ -95,14 +94,16 @@ class _Batching(threading.Thread):
         self._new.append((connection, is_chat, ids, new_tokens))
         self._wake.set()
 
-    def run(self) -> None:
+    async def run(self) -> None:
         while True:
-            self._wake.wait()
+            await self._wake.wait()
             self._wake.clear()
             while self._new or self._answers:
                 self._admit()
                 self._pipeline.step()
                 self._hand_out()
+                for _ in range(_TURNS):
+                    await asyncio.sleep(0)
 
     def _admit(self) -> None:
         while self._new:
@@ -119,7 +120,6 @@ class _Batching(threading.Thread):
         return number, self._pipeline.add_request(number, openvino.Tensor(np.array([ids], np.int64)), config)
 
     def _hand_out(self) -> None:
-        written: list[tuple[_Connection, bytes, bool]] = []
         for answer in self._answers:
             ids: list[int] = []
             while answer.handle.can_read():
@@ -127,18 +127,11 @@ class _Batching(threading.Thread):
                 ids += output.generated_ids
             if ids:
                 events = answer.events(self.tokenizer, ids)
-                written.append((answer.connection, events, answer.sent >= answer.new_tokens))
+                answer.connection.write_events(events, is_last=answer.sent >= answer.new_tokens)
             if answer.connection.is_lost:
                 answer.handle.stop()
                 answer.new_tokens = 0
         self._answers = [answer for answer in self._answers if answer.sent < answer.new_tokens]
-        if written:
-            self._loop.call_soon_threadsafe(_write_all, written)
-
-
-def _write_all(written: list[tuple[_Connection, bytes, bool]]) -> None:
-    for connection, events, is_last in written:
-        connection.write_events(events, is_last)
 
 
 class _Connection(asyncio.Protocol):
@@ -183,7 +176,7 @@ class _Connection(asyncio.Protocol):
         self._transport.write(head)
         self._batching.ask(self, is_chat, ids, asked["max_tokens"])
 
-    def write_events(self, events: bytes, is_last: bool) -> None:
+    def write_events(self, events: bytes, *, is_last: bool) -> None:
         if not self.is_lost:
             end = b"0\r\n\r\n" if is_last else b""
             self._transport.write(b"%x\r\n" % len(events) + events + b"\r\n" + end)
@@ -191,12 +184,13 @@ class _Connection(asyncio.Protocol):
 
 async def _serve(args: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
-    batching = _Batching(args, loop)
-    batching.start()
+    batching = _Batching(args)
+    stepping = asyncio.create_task(batching.run())
     source = (args.text / "chat_template.jinja").read_text(encoding="utf-8")
     template = jinja2.Environment(trim_blocks=True, lstrip_blocks=True).from_string(source)
     server = await loop.create_server(lambda: _Connection(batching, template), "127.0.0.1", args.port)
-    await server.serve_forever()
+    async with server:
+        await stepping
 
 
 def main() -> None:

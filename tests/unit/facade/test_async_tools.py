@@ -8,7 +8,7 @@ import pytest
 
 from onnxgen.engine.config import EngineConfig
 from onnxgen.engine.constraints.compiler import GrammarCompiler
-from onnxgen.errors import GrammarError
+from onnxgen.errors import ContextLengthError, GrammarError
 from onnxgen.facade.async_llm import AsyncLLM
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from tool_models import CONTEXT, TOOLS, call_text, tool_backend, user, write_tool_folder
@@ -92,3 +92,20 @@ def test_others_are_answered_while_a_grammar_is_compiled(llm, monkeypatch):
         return await waits
 
     assert run(work)[-1].completion.text == "hello"
+
+
+def test_tokens_of_reasoning_are_counted(llm):
+    thought = run(lambda: pieces(llm.chat([user("hi")], tools=TOOLS)))[-1].completion.usage
+    marks = len(llm.tokenizer.encode("hm")) + 1  # the last token of the opening mark, where it is several
+    assert thought.reasoning_tokens == marks + len(llm.tokenizer.encode("</think>"))
+    assert run(lambda: plain(llm))[-1].completion.usage.reasoning_tokens == 0
+
+
+def test_a_length_that_may_be_capped_is_no_reason_to_refuse(llm):
+    asked = {"max_new_tokens": 100 * CONTEXT, "ignore_eos": True}
+    with pytest.raises(ContextLengthError):
+        llm.chat([user("a")], **asked)
+    long = [user("a" * (CONTEXT - 100))]
+    done = run(lambda: pieces(llm.chat(long, allow_cap=True, **asked)))[-1].completion
+    assert done.finish_reason == "length"
+    assert done.usage.prompt_tokens + done.usage.completion_tokens == CONTEXT

@@ -114,7 +114,7 @@ class ChatTemplate:
         template = cls.find(folder, override=override, limits=limits)
         if template is None:
             raise ChatTemplateError(
-                f"{folder} has no chat template (looked for {', '.join(PLACES)}); give one, "
+                f"{Path(folder).resolve().name} has no chat template (looked for {', '.join(PLACES)}); give one, "
                 "or complete plain text instead of chatting if this is a base model"
             )
         return template

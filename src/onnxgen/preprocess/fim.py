@@ -156,13 +156,13 @@ def fim_prompt(
     chosen = format or find_fim_format(tokenizer)
     if chosen is None:
         raise CapabilityError(
-            f"the tokenizer of {tokenizer.folder} has no tokens for filling in the middle (such as {_PIPED[0]}); "
+            f"the tokenizer of {tokenizer.folder.name} has no tokens for filling in the middle (such as {_PIPED[0]}); "
             "use a code model that was trained for it"
         )
     shown = chosen.files
     if shown is None and (file is not None or repository is not None or context):
         raise CapabilityError(
-            f"the model of {tokenizer.folder} was not trained with names of files; leave out file, repository and context"
+            f"the model of {tokenizer.folder.name} was not trained with names of files; leave out file, repository and context"
         )
     texts = _PlainTexts(tokenizer, chosen)
     ids = _begin(tokenizer)
@@ -223,7 +223,7 @@ class _PlainTexts:
         token_id = self._tokenizer.token_to_id(text)
         if token_id is None:
             raise CapabilityError(
-                f"the tokenizer of {self._tokenizer.folder} has no token {text!r}, which the format needs"
+                f"the tokenizer of {self._tokenizer.folder.name} has no token {text!r}, which the format needs"
             )
         return token_id
 

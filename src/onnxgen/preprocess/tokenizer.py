@@ -227,7 +227,7 @@ class Tokenizer:
         limit = max(self.vocab_size, self._model_vocab_size)
         if not 0 <= token_id < limit:
             raise TokenIdError(
-                f"token id {token_id} is outside the vocabulary of {self.folder}: ids go from 0 to {limit - 1}"
+                f"token id {token_id} is outside the vocabulary of {self.folder.name}: ids go from 0 to {limit - 1}"
             )
         return token_id
 

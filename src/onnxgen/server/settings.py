@@ -125,7 +125,7 @@ class ServerSettings(BaseModel):
     """Tools that one request offers."""
     max_prompts: PositiveInt = 1024
     """Prompts or texts of one request."""
-    max_answers: PositiveInt = 64
+    max_answers: PositiveInt = 1024
     """Answers to one request: prompts times n."""
     max_prompt_tokens: PositiveInt | None = None
     """Tokens of a prompt."""

@@ -36,6 +36,8 @@ _SAME = (
     "speculation",
 )
 """Fields that mean the same as the options of their names."""
+_NO_BEAMS = {"num_beams": 1}
+"""Also where a model's folder says otherwise: engines in processes of their own search none."""
 _TOKEN_ID = re.compile(r"[0-9]{1,10}")
 
 
@@ -75,7 +77,7 @@ def generation_options(
         asked |= {"max_new_tokens": min(usual, settings.max_output_tokens)}
     named = {"max_new_tokens": length_field, "min_new_tokens": "min_tokens", "logprobs": logprobs_field}
     try:
-        return GenerationOptions().with_changes({**defaults, **asked, "allow_cap": length is None})
+        return GenerationOptions().with_changes({**_NO_BEAMS, **defaults, **asked, "allow_cap": length is None})
     except OptionError as error:
         raise _named(error, asked, named) from error
 

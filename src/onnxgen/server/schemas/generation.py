@@ -117,7 +117,7 @@ class GenerationFields(BaseModel):
     """What the answer begins with: a text, or token ids."""
 
     num_beams: int | None = None
-    """Above 1 searches for the likeliest answer with so many beams; needs an engine in the server's own process."""
+    """Above 1 is refused: engines in processes of their own search no beams."""
     num_beam_groups: int | None = None
     """Groups of beams that are kept apart by diversity_penalty."""
     diversity_penalty: float | None = None

@@ -22,7 +22,7 @@ def options(asked, *, defaults=None, **settings):
 
 
 def plain(**options):
-    return GenerationOptions(**{"allow_cap": True, **options})
+    return GenerationOptions(**{"allow_cap": True, "num_beams": 1, **options})
 
 
 @pytest.mark.parametrize(
@@ -93,6 +93,11 @@ def test_the_operator_says_how_long_prompts_may_be():
     assert options({}, max_prompt_tokens=9) == plain(max_prompt_tokens=9)
     assert options({"max_prompt_tokens": 99}, max_prompt_tokens=9) == plain(max_prompt_tokens=9)
     assert options({}, defaults={"max_prompt_tokens": 7}) == plain(max_prompt_tokens=7)
+
+
+def test_no_beams_are_searched_but_where_somebody_says_so():
+    assert options({}).num_beams == 1  # a folder's own defaults do not count
+    assert options({}, defaults={"num_beams": 3}).num_beams == options({"num_beams": 3}).num_beams == 3
 
 
 def test_the_operator_says_how_long_answers_are():

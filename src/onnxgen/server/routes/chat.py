@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from onnxgen.facade.results import Completion
 from onnxgen.server.errors import ApiError
+from onnxgen.server.generation.allowed_tools import allowed_tools
 from onnxgen.server.generation.answers import Answers, tenant_of
 from onnxgen.server.generation.ask import ChatAsk, open_chat
 from onnxgen.server.generation.chat_answer import chat_choice
@@ -171,16 +172,17 @@ class _Chat:
         variables = dict(fields.chat_template_kwargs or {})
         if fields.documents is not None:
             variables.setdefault("documents", fields.documents)
+        tools, tool_choice = allowed_tools(fields.tools or (), fields.tool_choice)
         ask = ChatAsk(
             messages,
-            tools=fields.tools or None,
+            tools=tools or None,
             options=options,
             prompt_options=prompt_options(
                 model=model,
                 settings=self._services.settings,
                 reasoning_effort=fields.reasoning_effort,
                 template_variables=variables,
-                tool_choice=fields.tool_choice,
+                tool_choice=tool_choice,
                 parallel_tool_calls=fields.parallel_tool_calls,
                 continue_final_message=bool(fields.continue_final_message),
                 **more,

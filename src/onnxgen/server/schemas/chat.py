@@ -50,7 +50,7 @@ class ChatRequest(GenerationFields):
     tools: list[dict[str, Any]] | None = None
     """Functions that the model may call."""
     tool_choice: str | dict[str, Any] | None = None
-    """none, auto, required, or the function to call."""
+    """none, auto, required, the function to call, or allowed_tools with some of them."""
     parallel_tool_calls: bool | None = None
     """An answer may call more than one function; usually true."""
 

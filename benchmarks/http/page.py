@@ -127,5 +127,5 @@ def _soak(report: Mapping[str, Any]) -> list[str]:
     )
     table = "\n".join(["| | |", "|---|--:|", *(f"| {name} | {value} |" for name, value in rows)])
     wrong = [f"- {problem}" for problem in tally["problems"][:5]]
-    parts = ["## Many clients for minutes", said, conditions_line(report, 0.0).rpartition(" Other")[0], table]
+    parts = ["## Many clients for minutes", said, conditions_line(report, found["foreign_cpus"]), table]
     return parts + (["\n".join(wrong)] if wrong else [])

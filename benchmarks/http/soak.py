@@ -15,6 +15,7 @@ from benchmarks.http.figures import require_right
 from benchmarks.http.load import Tally, Target, ask_all, ask_for_a_while, run_clients
 from benchmarks.http.processes import ServerProcess, rss_mb
 from benchmarks.http.work import Question, recognizable
+from benchmarks.measuring import Watch
 from benchmarks.serving.timeline import percentiles
 
 _EVERY_S = 5.0
@@ -39,6 +40,7 @@ class Endurance:
         figures: Tokens per second, and times of first pieces and between pieces.
         samples: Memory, in the order of time.
         changed_alone: Answers that one client alone got otherwise after it than before it.
+        foreign_cpus: Processors that other processes took meanwhile.
     """
 
     clients: int
@@ -47,6 +49,7 @@ class Endurance:
     figures: dict[str, float]
     samples: list[Sample] = field(default_factory=list)
     changed_alone: int = 0
+    foreign_cpus: float = 0.0
 
     @property
     def growth_mb_per_min(self) -> float:
@@ -149,11 +152,12 @@ def endure(
             watching.cancel()
 
     began = time.perf_counter()
-    tally = run_clients(watched())
+    with Watch(server.pids) as watch:
+        tally = run_clients(watched())
     took = time.perf_counter() - began
     again = run_clients(_alone(target, questions))
     changed = sum(one.text != other.text for one, other in zip(alone, again, strict=True))
-    return Endurance(clients, took, tally, pieces.figures(tally, took), samples, changed)
+    return Endurance(clients, took, tally, pieces.figures(tally, took), samples, changed, watch.foreign_cpus)
 
 
 async def _alone(target: Target, questions: Sequence[Question]) -> list[Answer]:

@@ -62,10 +62,10 @@ def test_a_soak_shows_what_was_wrong():
         "itl_p99_ms": 4.0,
     }
     found = {"clients": 64, "seconds": 300.0, "tally": tally, "figures": figures, "changed_alone": 0}
-    found |= {"samples": [{"rss_mb": [1.0, 2.0]}] * 3, "growth_mb_per_min": 0.5}
+    found |= {"samples": [{"rss_mb": [1.0, 2.0]}] * 3, "growth_mb_per_min": 0.5, "foreign_cpus": 0.4}
     page = document([{"kind": "soak", "conditions": CONDITIONS, "found": found}])
     assert "| wrong answers | 1 |" in page and "- question 3: no [DONE]" in page
-    assert "3, 3, 3 MB" in page and "+0.50 MB a minute" in page
+    assert "3, 3, 3 MB" in page and "0.40 CPUs, more than" in page and "+0.50 MB a minute" in page
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,8 @@ class ServerSettings(BaseModel):
     model_wait_s: PositiveFloat = 600
     """Seconds that a request waits for its model to be loaded, or for room for it."""
 
+    engine_hang_s: PositiveFloat = 300
+    """Seconds without any answer, not even between two steps, after which an engine counts as dead."""
     max_seqs: PositiveInt = 32
     """Sequences that are computed together."""
     max_waiting: Count = 256

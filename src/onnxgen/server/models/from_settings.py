@@ -49,6 +49,7 @@ def open_table(
         load=watched(ModelLoader(settings, runtime, progress=progress)),
         limits=limits_of(settings),
         wait_s=settings.model_wait_s,
+        hang_s=settings.engine_hang_s,
     )
 
 

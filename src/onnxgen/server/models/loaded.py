@@ -10,6 +10,7 @@ from onnxgen.facade.embedder import Embedder
 from onnxgen.foundations.process_memory import resident_bytes
 from onnxgen.server.errors import ApiError
 from onnxgen.server.models.entry import ModelEntry
+from onnxgen.server.models.refusals import was_unloaded
 
 
 class LoadedModel:
@@ -84,9 +85,7 @@ class LoadedModel:
         """
         with self._lock:
             if self._closed:
-                raise ApiError(
-                    503, f"the model {self.id!r} was unloaded; ask again", type="service_unavailable"
-                )
+                raise was_unloaded(self.id)
             if self._embedder is None:
                 if self._open_vectors is None:
                     raise ApiError(

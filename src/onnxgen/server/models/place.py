@@ -28,6 +28,7 @@ class Place:
         supervision: Starts its engine anew when it dies.
         timer: Unloads it, or tries again to load it, unless somebody asks for it before.
         restarts: How often its engine was made anew since it was loaded.
+        evictions: How often it was unloaded although somebody used it or waited for it.
         refusal: Why it could not be loaded, for clients.
         error: The same for the operator.
         retry_at: When loading it may be tried again, on the table's clock.
@@ -45,6 +46,7 @@ class Place:
     supervision: asyncio.Task[None] | None = None
     timer: asyncio.TimerHandle | None = None
     restarts: int = 0
+    evictions: int = 0
     refusal: ApiError | None = None
     error: str | None = None
     retry_at: float = 0.0

@@ -46,6 +46,11 @@ def load_refusal(entry: ModelEntry, failure: Exception) -> ApiError:
     )
 
 
+def was_unloaded(id: str) -> ApiError:
+    """What clients are told whose model was unloaded while they used it or waited for it."""
+    return unavailable(f"the model {id!r} was unloaded; ask again", code="model_unloaded")
+
+
 def _reason(failure: Exception) -> str:
     if isinstance(failure, OSError) and failure.errno == errno.ENOSPC:
         return "the disk is full"

@@ -47,6 +47,7 @@ class Residents:
         load: Loads one.
         limits: How much may be in memory.
         wait_s: How long a model waits for room.
+        hang_s: See `supervise`.
         clock: Seconds from any beginning.
         sleep: Waits for so many seconds.
         tidy: Is called in a thread when a model was let go.
@@ -63,12 +64,13 @@ class Residents:
         load: Loader,
         limits: TableLimits,
         wait_s: float,
+        hang_s: float | None,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
         tidy: Callable[[], None],
     ) -> None:
         self._places = {place.entry.id: place for place in places}
-        self._load_model, self.limits, self._wait_s = load, limits, wait_s
+        self._load_model, self.limits, self._wait_s, self._hang_s = load, limits, wait_s, hang_s
         self._clock, self._sleep, self._tidy = clock, sleep, tidy
         self._one_load = asyncio.Lock()
         self._room, self._look = asyncio.Event(), asyncio.Event()
@@ -108,7 +110,8 @@ class Residents:
         """Somebody asks for a model, which is not unloaded to make room until `release`."""
         place.uses += 1
         place.last_used = self._clock()
-        place.stop_timers()
+        if place.state is not ModelState.FAILED:  # else it is tried again, whoever asks meanwhile
+            place.stop_timers()
 
     def release(self, place: Place) -> None:
         """Somebody does not need a model any more."""
@@ -133,17 +136,33 @@ class Residents:
         return _begin(place, ModelState.UNLOADING, self._unload(place))
 
     async def restart(self, place: Place, llm: AsyncLLM) -> None:
-        """Make a model's engine anew.
+        """Make the engine of a model anew that is ready.
+
+        Who looks after the engine does it, so that there is one of them, whoever stops waiting.
 
         Raises:
             OnnxgenError: It cannot be made; it is tried again.
+            ApiError: It was unloaded meanwhile.
         """
-        if place.supervision is not None:
-            await end_tasks([place.supervision])
-        try:
-            await self._revive(place, llm)
-        finally:
-            self._begin_supervision(place, llm)
+        place.state = ModelState.RESTARTING
+        before, told = place.supervision, asyncio.get_running_loop().create_future()
+
+        async def anew() -> None:
+            try:
+                if before is not None:
+                    await end_tasks([before])
+                await self._revive(place, llm)
+            except BaseException as failure:
+                is_end = isinstance(failure, asyncio.CancelledError)
+                _tell(told, was_unloaded(place.entry.id) if is_end else failure)
+                if is_end:
+                    raise
+            else:
+                _tell(told, None)
+            await self._supervise(place, llm)
+
+        place.supervision = asyncio.create_task(anew(), context=contextvars.Context())
+        await told
 
     async def _load(self, place: Place) -> None:
         try:
@@ -278,7 +297,13 @@ class Residents:
 
         place.supervision = asyncio.create_task(
             supervise(
-                place.entry.id, llm, when_dead=when_dead, revive=revive, clock=self._clock, sleep=self._sleep
+                place.entry.id,
+                llm,
+                when_dead=when_dead,
+                revive=revive,
+                clock=self._clock,
+                sleep=self._sleep,
+                hang_s=self._hang_s,
             ),
             context=contextvars.Context(),  # what it logs is not of the request that had the model loaded
         )

@@ -16,6 +16,7 @@ from onnxgen.server.models.entry import ModelEntry
 from onnxgen.server.models.limits import TableLimits
 from onnxgen.server.models.loaded import LoadedModel
 from onnxgen.server.models.place import Place
+from onnxgen.server.models.refusals import was_unloaded
 from onnxgen.server.models.residents import Loader, Residents, end_tasks
 from onnxgen.server.models.states import ModelState, ModelStatus, TableHealth
 from onnxgen.server.models.warm_up import warm_up
@@ -32,6 +33,7 @@ class ModelTable:
         load: Loads one.
         limits: How much may be in memory.
         wait_s: How long a request waits for a model that is being loaded, or for room for it.
+        hang_s: An engine that answers nothing for so long is made anew; None: only one that dies is.
         clock: Seconds from any beginning.
         sleep: Waits for so many seconds.
         tidy: Is called in a thread when a model was let go.
@@ -47,6 +49,7 @@ class ModelTable:
         load: Loader,
         limits: TableLimits | None = None,
         wait_s: float = 600.0,
+        hang_s: float | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         tidy: Callable[[], None] = give_back_memory,
@@ -66,6 +69,7 @@ class ModelTable:
             load=load,
             limits=limits or TableLimits(),
             wait_s=wait_s,
+            hang_s=hang_s,
             clock=clock,
             sleep=sleep,
             tidy=tidy,
@@ -156,6 +160,8 @@ class ModelTable:
                 f"{place.uses} requests use the model {place.entry.id!r}; ask again later, or with force",
                 code="model_in_use",
             )
+        if place.uses:
+            place.evictions += 1
         while place.state is ModelState.LOADING and place.change is not None:
             await end_tasks([place.change])
         if place.change is not None:
@@ -180,8 +186,8 @@ class ModelTable:
         """Make a model's engine anew; its requests end with an error.
 
         Raises:
-            ApiError: As `use`.
-            OnnxgenError: It cannot be made.
+            ApiError: As `use`; or it was unloaded meanwhile.
+            OnnxgenError: It cannot be made; it is tried again.
         """
         place = self._find(name)
         async with self.use(name) as model:
@@ -249,10 +255,12 @@ class ModelTable:
 
     async def _ready(self, place: Place) -> LoadedModel:
         """A model that its caller has claimed, once it can be used."""
-        end = self._clock() + self._wait_s
+        end, evictions = self._clock() + self._wait_s, place.evictions
         while True:
             if self._residents.is_closing:
                 raise unavailable("the server is ending", code="draining")
+            if place.evictions != evictions:
+                raise was_unloaded(place.entry.id)
             if place.state is ModelState.RESTARTING or _is_dead(place):
                 raise unavailable(
                     f"the engine of {place.entry.id!r} failed and is being made anew; ask again",

@@ -15,7 +15,7 @@ from onnxgen.server.models.entry import ModelEntry
 from onnxgen.server.models.limits import TableLimits, fits, least_recently_used
 from onnxgen.server.models.loaded import LoadedModel
 from onnxgen.server.models.place import Place, context_of
-from onnxgen.server.models.refusals import load_refusal
+from onnxgen.server.models.refusals import load_refusal, was_unloaded
 from onnxgen.server.models.states import ModelState
 from onnxgen.server.models.supervision import supervise
 from onnxgen.server.models.warm_up import warm_up
@@ -101,7 +101,6 @@ class Residents:
         self.limits = limits
         for place in self._places.values():
             if place.state is ModelState.READY:
-                place.stop_timers()
                 self._begin_expiry(place)
         self._room.set()
         self._look.set()
@@ -119,7 +118,8 @@ class Residents:
         place.last_used = self._clock()
         if not place.uses:
             self._room.set()
-            self._begin_expiry(place)
+            if place.state is ModelState.READY:
+                self._begin_expiry(place)
 
     def begin_load(self, place: Place) -> asyncio.Task[None]:
         """Load a model, unless it changes already. The task raises nothing; the place says how it went."""
@@ -152,16 +152,14 @@ class Residents:
                 if before is not None:
                     await end_tasks([before])
                 await self._revive(place, llm)
-            except BaseException as failure:
-                is_end = isinstance(failure, asyncio.CancelledError)
-                _tell(told, was_unloaded(place.entry.id) if is_end else failure)
-                if is_end:
-                    raise
+            except Exception as failure:  # noqa: BLE001 - told to who asked; the engine counts as dead
+                _tell(told, failure)
             else:
                 _tell(told, None)
-            await self._supervise(place, llm)
+            await self._supervision(place, llm)
 
         place.supervision = asyncio.create_task(anew(), context=contextvars.Context())
+        place.supervision.add_done_callback(lambda _: _tell(told, was_unloaded(place.entry.id)))
         await told
 
     async def _load(self, place: Place) -> None:
@@ -270,7 +268,8 @@ class Residents:
     def _begin_expiry(self, place: Place) -> None:
         own = place.entry.keep_alive_s
         keep_alive_s = self.limits.keep_alive_s if own is None else own
-        if keep_alive_s is not None and place.state is ModelState.READY and not place.uses:
+        place.stop_timers()
+        if keep_alive_s is not None and not place.uses:
             loop = asyncio.get_running_loop()
             # Not zero: what uvloop then gives does not say when it is due.
             place.timer = loop.call_later(max(keep_alive_s, 0.001), self._expire, place)
@@ -286,26 +285,24 @@ class Residents:
             self.begin_unload(place)
 
     def _begin_supervision(self, place: Place, llm: AsyncLLM) -> None:
-        if self.is_closing:
-            return
+        if not self.is_closing:
+            # what it logs is not of the request that had the model loaded
+            place.supervision = asyncio.create_task(
+                self._supervision(place, llm), context=contextvars.Context()
+            )
 
+    async def _supervision(self, place: Place, llm: AsyncLLM) -> None:
         def when_dead(reason: str) -> None:
             place.state, place.error = ModelState.RESTARTING, reason
 
-        async def revive() -> None:
-            await self._revive(place, llm)
-
-        place.supervision = asyncio.create_task(
-            supervise(
-                place.entry.id,
-                llm,
-                when_dead=when_dead,
-                revive=revive,
-                clock=self._clock,
-                sleep=self._sleep,
-                hang_s=self._hang_s,
-            ),
-            context=contextvars.Context(),  # what it logs is not of the request that had the model loaded
+        await supervise(
+            place.entry.id,
+            llm,
+            when_dead=when_dead,
+            revive=lambda: self._revive(place, llm),
+            clock=self._clock,
+            sleep=self._sleep,
+            hang_s=self._hang_s,
         )
 
     async def _revive(self, place: Place, llm: AsyncLLM) -> None:
@@ -317,6 +314,7 @@ class Residents:
             await warm_up(place.model)
         place.restarts += 1
         place.state, place.error = ModelState.READY, None
+        self._begin_expiry(place)
 
 
 def _begin(place: Place, state: ModelState, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
@@ -342,6 +340,16 @@ def _begin(place: Place, state: ModelState, work: Coroutine[object, object, None
     place.change = asyncio.create_task(change())
     place.change.add_done_callback(never_began)
     return place.change
+
+
+def _tell(waiting: asyncio.Future[None], failure: Exception | None) -> None:
+    """Answer who waits, if that was not done and somebody does."""
+    if waiting.done():
+        return
+    if failure is None:
+        waiting.set_result(None)
+    else:
+        waiting.set_exception(failure)
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:

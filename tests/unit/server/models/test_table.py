@@ -259,6 +259,39 @@ def test_a_first_load_that_fails_is_tried_again_by_itself():
     run(scenario())
 
 
+def test_a_request_meanwhile_does_not_keep_a_first_load_from_being_tried_again():
+    async def scenario():
+        async with table(entry("a", preload=True)) as t:
+            t.loader.failures["a"] = [BackendError("not yet")]
+            await t.models.start()
+            with pytest.raises(ApiError):
+                await t.models.preloaded()
+            with pytest.raises(ApiError, match="cannot be loaded"):
+                async with t.models.use("a"):
+                    pass
+            await until(lambda: t.models.health.status == "ok")
+            assert t.models.status("a").state is ModelState.READY
+
+    run(scenario())
+
+
+def test_an_engine_that_was_made_anew_is_still_unloaded_when_nobody_asks_for_it():
+    async def scenario():
+        async with table(entry("a", keep_alive_s=0.05)) as t:
+            await t.models.load("a")
+            llm = t.loader.loaded[0].llm
+            llm.may_restart.clear()
+            llm.die()
+            await until(lambda: t.models.status("a").state is ModelState.RESTARTING)
+            await asyncio.sleep(0.1)  # its time is over meanwhile
+            assert not llm.closed
+            llm.may_restart.set()
+            await until(lambda: llm.closed)
+            assert t.models.status("a").state is ModelState.UNLOADED
+
+    run(scenario())
+
+
 def test_a_dead_engine_is_made_anew_with_its_adapters_and_requests_are_told_meanwhile(caplog):
     async def scenario():
         async with table(entry("a", adapters={"style": "/adapters/style"}), entry("b")) as t:
@@ -360,6 +393,74 @@ def test_a_load_under_way_can_be_given_up():
             assert (await t.models.unload("a", force=True)).state is ModelState.UNLOADED
             assert not t.loader.under_way
             t.loader.gates["a"].set()
+            assert (await t.models.load("a")).state is ModelState.READY
+
+    run(scenario())
+
+
+def test_requests_that_wait_for_a_model_end_when_it_is_unloaded_by_force():
+    async def scenario():
+        async with table(entry("a")) as t:
+            t.loader.gates["a"] = asyncio.Event()
+            waiting = [asyncio.create_task(t.models.load("a")) for _ in range(3)]
+            await until(lambda: t.loader.under_way)
+            assert (await t.models.unload("a", force=True)).state is ModelState.UNLOADED
+            for found in await asyncio.gather(*waiting, return_exceptions=True):
+                assert isinstance(found, ApiError)
+                assert (found.status, found.code) == (503, "model_unloaded")
+            assert t.models.status("a").uses == 0
+            assert t.loader.loaded == []
+
+    run(scenario())
+
+
+def test_one_restart_at_a_time_and_the_engine_is_watched_once():
+    async def scenario():
+        async with table(entry("a")) as t:
+            await t.models.load("a")
+            llm = t.loader.loaded[0].llm
+            llm.may_restart.clear()
+            restarting = asyncio.create_task(t.models.restart("a"))
+            await until(lambda: t.models.status("a").state is ModelState.RESTARTING)
+            with pytest.raises(ApiError) as caught:
+                await t.models.restart("a")
+            assert (caught.value.status, caught.value.code) == (503, "engine_failed")
+            llm.may_restart.set()
+            assert (await restarting).restarts == llm.restarts == 1
+            llm.die()
+            await until(lambda: llm.restarts == 2)
+            await asyncio.sleep(0.01)
+            assert t.models.status("a").restarts == llm.restarts == 2
+
+    run(scenario())
+
+
+def test_a_restart_that_nobody_waits_for_goes_on_and_one_of_an_unloaded_model_ends():
+    async def scenario():
+        async with table(entry("a")) as t:
+            await t.models.load("a")
+            llm = t.loader.loaded[0].llm
+            llm.may_restart.clear()
+            restarting = asyncio.create_task(t.models.restart("a"))
+            await until(lambda: t.models.status("a").state is ModelState.RESTARTING)
+            restarting.cancel()
+            await asyncio.wait([restarting])
+            assert t.models.status("a").state is ModelState.RESTARTING
+            llm.may_restart.set()
+            await until(lambda: t.models.status("a").state is ModelState.READY)
+            llm.die()
+            await until(lambda: llm.restarts == 2)
+
+            await until(lambda: t.models.status("a").state is ModelState.READY)
+            llm.may_restart.clear()
+            restarting = asyncio.create_task(t.models.restart("a"))
+            await until(lambda: t.models.status("a").state is ModelState.RESTARTING)
+            assert (await t.models.unload("a", force=True)).state is ModelState.UNLOADED
+            with pytest.raises(ApiError) as caught:
+                await restarting
+            assert (caught.value.status, caught.value.code) == (503, "model_unloaded")
+            assert llm.closed
+            assert t.models.status("a").state is ModelState.UNLOADED
             assert (await t.models.load("a")).state is ModelState.READY
 
     run(scenario())

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import contextvars
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
 from onnxgen.errors import OnnxgenError
-from onnxgen.facade.async_llm import AsyncLLM
 from onnxgen.server.errors import ApiError, unavailable
+from onnxgen.server.models.engine_care import EngineCare, end_tasks
 from onnxgen.server.models.entry import ModelEntry
 from onnxgen.server.models.limits import TableLimits, fits, least_recently_used
 from onnxgen.server.models.loaded import LoadedModel
 from onnxgen.server.models.place import Place, context_of
-from onnxgen.server.models.refusals import load_refusal, was_unloaded
+from onnxgen.server.models.refusals import load_refusal
 from onnxgen.server.models.states import ModelState
-from onnxgen.server.models.supervision import supervise
 from onnxgen.server.models.warm_up import warm_up
 
 Loader = Callable[[ModelEntry], Awaitable[LoadedModel]]
@@ -55,6 +53,7 @@ class Residents:
     Attributes:
         limits: As given; may be changed with `change_limits`.
         is_closing: Nothing is loaded any more.
+        care: Looks after engines.
     """
 
     def __init__(
@@ -70,8 +69,9 @@ class Residents:
         tidy: Callable[[], None],
     ) -> None:
         self._places = {place.entry.id: place for place in places}
-        self._load_model, self.limits, self._wait_s, self._hang_s = load, limits, wait_s, hang_s
-        self._clock, self._sleep, self._tidy = clock, sleep, tidy
+        self._load_model, self.limits, self._wait_s = load, limits, wait_s
+        self._clock, self._tidy = clock, tidy
+        self.care = EngineCare(hang_s=hang_s, clock=clock, sleep=sleep, when_ready=self._begin_expiry)
         self._one_load = asyncio.Lock()
         self._room, self._look = asyncio.Event(), asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
@@ -135,33 +135,6 @@ class Residents:
         place.stop_timers()
         return _begin(place, ModelState.UNLOADING, self._unload(place))
 
-    async def restart(self, place: Place, llm: AsyncLLM) -> None:
-        """Make the engine of a model anew that is ready.
-
-        Who looks after the engine does it, so that there is one of them, whoever stops waiting.
-
-        Raises:
-            OnnxgenError: It cannot be made; it is tried again.
-            ApiError: It was unloaded meanwhile.
-        """
-        place.state = ModelState.RESTARTING
-        before, told = place.supervision, asyncio.get_running_loop().create_future()
-
-        async def anew() -> None:
-            try:
-                if before is not None:
-                    await end_tasks([before])
-                await self._revive(place, llm)
-            except Exception as failure:  # noqa: BLE001 - told to who asked; the engine counts as dead
-                _tell(told, failure)
-            else:
-                _tell(told, None)
-            await self._supervision(place, llm)
-
-        place.supervision = asyncio.create_task(anew(), context=contextvars.Context())
-        place.supervision.add_done_callback(lambda _: _tell(told, was_unloaded(place.entry.id)))
-        await told
-
     async def _load(self, place: Place) -> None:
         try:
             async with self._one_load:
@@ -183,15 +156,13 @@ class Residents:
         place.failures, place.refusal, place.error, place.restarts = 0, None, None, 0
         place.known_context = context_of(model)
         place.measure()
-        if model.llm is not None:
-            self._begin_supervision(place, model.llm)
+        if model.llm is not None and not self.is_closing:
+            self.care.begin(place, model.llm)
         self._begin_expiry(place)
         self._look.set()
 
     async def _unload(self, place: Place) -> None:
-        if place.supervision is not None:
-            await end_tasks([place.supervision])
-            place.supervision = None
+        await self.care.end(place)
         place.measure()
         await self._let_go(place)
         place.state = ModelState.UNLOADED
@@ -284,38 +255,6 @@ class Residents:
         if place.state is ModelState.READY and not place.uses and not self.is_closing:
             self.begin_unload(place)
 
-    def _begin_supervision(self, place: Place, llm: AsyncLLM) -> None:
-        if not self.is_closing:
-            # what it logs is not of the request that had the model loaded
-            place.supervision = asyncio.create_task(
-                self._supervision(place, llm), context=contextvars.Context()
-            )
-
-    async def _supervision(self, place: Place, llm: AsyncLLM) -> None:
-        def when_dead(reason: str) -> None:
-            place.state, place.error = ModelState.RESTARTING, reason
-
-        await supervise(
-            place.entry.id,
-            llm,
-            when_dead=when_dead,
-            revive=lambda: self._revive(place, llm),
-            clock=self._clock,
-            sleep=self._sleep,
-            hang_s=self._hang_s,
-        )
-
-    async def _revive(self, place: Place, llm: AsyncLLM) -> None:
-        place.state = ModelState.RESTARTING
-        await llm.restart()
-        for name, path in place.entry.adapters.items():
-            await llm.load_adapter(path, name)
-        if place.entry.warm_up and place.model is not None:
-            await warm_up(place.model)
-        place.restarts += 1
-        place.state, place.error = ModelState.READY, None
-        self._begin_expiry(place)
-
 
 def _begin(place: Place, state: ModelState, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
     """Change a place's state for as long as some work takes."""
@@ -340,21 +279,3 @@ def _begin(place: Place, state: ModelState, work: Coroutine[object, object, None
     place.change = asyncio.create_task(change())
     place.change.add_done_callback(never_began)
     return place.change
-
-
-def _tell(waiting: asyncio.Future[None], failure: Exception | None) -> None:
-    """Answer who waits, if that was not done and somebody does."""
-    if waiting.done():
-        return
-    if failure is None:
-        waiting.set_result(None)
-    else:
-        waiting.set_exception(failure)
-
-
-async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Cancel tasks, and wait until they have ended."""
-    waiting = list(tasks)
-    for task in waiting:
-        task.cancel()
-    await asyncio.gather(*waiting, return_exceptions=True)

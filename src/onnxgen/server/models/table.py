@@ -12,12 +12,13 @@ from onnxgen.errors import ConfigError
 from onnxgen.foundations.process_memory import give_back_memory
 from onnxgen.foundations.suggest import did_you_mean
 from onnxgen.server.errors import ApiError, unavailable
+from onnxgen.server.models.engine_care import end_tasks
 from onnxgen.server.models.entry import ModelEntry
 from onnxgen.server.models.limits import TableLimits
 from onnxgen.server.models.loaded import LoadedModel
 from onnxgen.server.models.place import Place
 from onnxgen.server.models.refusals import was_unloaded
-from onnxgen.server.models.residents import Loader, Residents, end_tasks
+from onnxgen.server.models.residents import Loader, Residents
 from onnxgen.server.models.states import ModelState, ModelStatus, TableHealth
 from onnxgen.server.models.warm_up import warm_up
 
@@ -191,7 +192,7 @@ class ModelTable:
         """
         place = self._find(name)
         async with self.use(name) as model:
-            await self._residents.restart(place, model.text)
+            await self._residents.care.restart(place, model.text)
         return self._status(place)
 
     @property

@@ -277,13 +277,13 @@ def test_a_request_meanwhile_does_not_keep_a_first_load_from_being_tried_again()
 
 def test_an_engine_that_was_made_anew_is_still_unloaded_when_nobody_asks_for_it():
     async def scenario():
-        async with table(entry("a", keep_alive_s=0.05)) as t:
+        async with table(entry("a")) as t:
             await t.models.load("a")
             llm = t.loader.loaded[0].llm
             llm.may_restart.clear()
             llm.die()
             await until(lambda: t.models.status("a").state is ModelState.RESTARTING)
-            await asyncio.sleep(0.1)  # its time is over meanwhile
+            t.models.set_limits(TableLimits(keep_alive_s=0.01))
             assert not llm.closed
             llm.may_restart.set()
             await until(lambda: llm.closed)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveInt
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+)
 
 _CONFIG = ConfigDict(use_attribute_docstrings=True)
 _STRICT = ConfigDict(use_attribute_docstrings=True, extra="forbid")
@@ -20,8 +28,16 @@ class ModelObject(BaseModel):
     id: str
     """What requests call it."""
     object: Literal["model"] = "model"
+    type: Literal["model"] = "model"
+    """The same, in Anthropic's words."""
+    display_name: str
+    """The id again, which Anthropic's clients show."""
     created: int
     """When it was loaded, else when the server began, in seconds since 1970."""
+    created_at: AwareDatetime
+    """The same as a date."""
+    lifecycle: Literal["active"] = "active"
+    """It can be asked for, as Anthropic's clients want to know."""
     owned_by: str = "onnxgen"
     aliases: list[str]
     """Other names that mean it."""
@@ -31,15 +47,25 @@ class ModelObject(BaseModel):
     """Whether it writes or gives vectors; auto where nobody has looked yet."""
     max_model_len: int | None
     """Tokens of prompt and answer together; null until it was loaded once."""
+    max_input_tokens: int | None
+    """The same, in Anthropic's words."""
     adapters: list[str]
     """Adapters that requests may ask for."""
 
 
 class ModelList(BaseModel):
-    """All models."""
+    """Models: all of them, or a page."""
+
+    model_config = _CONFIG
 
     object: Literal["list"] = "list"
     data: list[ModelObject]
+    first_id: str | None
+    """The first one's id; null if there is none."""
+    last_id: str | None
+    """The last one's id, after which the next page begins."""
+    has_more: bool
+    """Whether there are more in the direction that was asked for."""
 
 
 class HealthReport(BaseModel):

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 
+import anthropic
+import httpx2  # which anthropic's client is built on
 import pytest
 
 from model_doubles import entry, run, table, until
@@ -82,12 +84,17 @@ def test_models_are_listed_and_found_by_id_with_slashes_and_by_alias(tmp_path):
             assert first == {
                 "id": "org/a",
                 "object": "model",
+                "type": "model",
+                "display_name": "org/a",
                 "created": 1,
+                "created_at": "1970-01-01T00:00:01Z",
+                "lifecycle": "active",
                 "owned_by": "onnxgen",
                 "aliases": ["gpt-4o"],
                 "state": "ready",
                 "task": "generate",
                 "max_model_len": 64,
+                "max_input_tokens": 64,
                 "adapters": ["style"],
             }
             assert (second["state"], second["max_model_len"]) == ("unloaded", None)
@@ -98,6 +105,30 @@ def test_models_are_listed_and_found_by_id_with_slashes_and_by_alias(tmp_path):
                 answer = await t.client.get(f"/v1/models/{name}")
                 assert answer.status_code == 404, name
                 assert answer.json()["error"]["code"] == "model_not_found"
+
+    run(scenario())
+
+
+def test_anthropics_client_lists_models_page_by_page(tmp_path):
+    async def scenario():
+        ids = ["org/a", "b", "c"]
+        async with served(tmp_path, *map(entry, ids)) as t:
+            http = httpx2.AsyncClient(transport=httpx2.ASGITransport(create_app(t.services)))
+            claude = anthropic.AsyncAnthropic(base_url="http://127.0.0.1", api_key="x", http_client=http)
+            for options in ({}, {"limit": 1}, {"limit": 2}, {"limit": 3}):
+                assert [model.id async for model in claude.models.list(**options)] == ids
+            back = [model.id async for model in claude.models.list(limit=2, before_id="c")]
+            assert back == ["org/a", "b"]
+            page = await claude.models.list(limit=1, before_id="c")
+            assert ([model.id for model in page.data], page.has_more) == (["b"], True)
+            page = await claude.models.list(after_id="c")
+            assert (page.data, page.first_id, page.last_id, page.has_more) == ([], None, None, False)
+            model = await claude.models.retrieve("org/a")
+            assert (model.type, model.display_name, model.lifecycle) == ("model", "org/a", "active")
+            assert model.created_at.timestamp() == int(t.services.started)
+            for wrong in ({"after_id": "d"}, {"before_id": "d"}, {"after_id": "b", "before_id": "c"}):
+                with pytest.raises(anthropic.BadRequestError):
+                    await claude.models.list(**wrong)
 
     run(scenario())
 

@@ -20,7 +20,10 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from starlette.types import Scope
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from onnxgen.server.write_now import WriteNow, offer_writer
 
 _log = logging.getLogger(__name__)
 
@@ -161,6 +164,7 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         # Its task has not begun yet.
         self.cycle.transport = cast(asyncio.Transport, _AnswerTransport(self.transport, self._close))
+        offer_writer(cast(Scope, self.cycle.scope), _writer(self.cycle))
 
     def on_message_complete(self) -> None:
         """The request came whole."""
@@ -275,6 +279,23 @@ class _AnswerTransport:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
+
+
+def _writer(cycle: RequestResponseCycle) -> WriteNow:
+    """Writes parts of an answer of unknown length, as `RequestResponseCycle.send` does."""
+
+    def write_now(body: bytes) -> bool:
+        may = (
+            body  # without any, this would be the end of the answer
+            and cycle.response_started
+            and cycle.chunked_encoding
+            and not (cycle.response_complete or cycle.disconnected or cycle.flow.write_paused)
+        )
+        if may:
+            cycle.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
+        return bool(may)
+
+    return write_now
 
 
 def guarded_http_protocol(limits: ConnectionLimits) -> type[asyncio.Protocol]:

@@ -1,6 +1,7 @@
 """`EventStream`: events go out at once, in order, and what cannot be sent waits within bounds."""
 
 import asyncio
+import random
 
 import pytest
 
@@ -8,6 +9,7 @@ from chat_server import WAIT_S
 from onnxgen.server.generation import event_stream
 from onnxgen.server.generation.answers import ClientLeftError
 from onnxgen.server.generation.event_stream import KEEP_ALIVE, EventStream
+from onnxgen.server.write_now import offer_writer
 
 
 class Socket:
@@ -38,17 +40,20 @@ async def never():
     raise AssertionError("the stream reads nothing")
 
 
-async def streamed(events, socket, **options):
+async def streamed(events, socket, *, write_now=None, **options):
     """Send a stream; it leaves nothing behind."""
     released, before = [], asyncio.all_tasks()
 
     async def release():
         released.append(True)
 
+    scope = {"type": "http"}
+    if write_now is not None:
+        offer_writer(scope, write_now)
     stream = EventStream(events, **{"keep_alive_s": WAIT_S, "on_error": told, "release": release, **options})
     try:
         async with asyncio.timeout(WAIT_S):
-            await stream({"type": "http"}, never, socket.send)
+            await stream(scope, never, socket.send)
     finally:
         assert released == [True]
         assert asyncio.all_tasks() == before
@@ -74,6 +79,106 @@ def test_events_of_one_moment_go_out_in_one_write():
             "x-accel-buffering": "no",
             "x-session-id": "s",
         }
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("write_now", [None, lambda body: False])
+def test_an_event_that_says_nothing_does_not_end_the_stream(write_now):
+    async def events():
+        for event in (b"", b"a", b"", b"b"):
+            yield event
+            for _ in range(5):
+                await asyncio.sleep(0)
+
+    async def work():
+        socket = Socket()
+        await streamed(events(), socket, write_now=write_now)
+        assert socket.bodies == [b"a", b"b", b""]
+
+    asyncio.run(work())
+
+
+def test_a_client_that_keeps_up_gets_events_past_asgi():
+    async def events():
+        yield b"a"
+        yield b"b"
+        for _ in range(5):
+            await asyncio.sleep(0)
+        yield b"c"
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    async def work():
+        socket, written = Socket(), []
+
+        def write_now(body):
+            written.append(body)
+            return True
+
+        await streamed(events(), socket, write_now=write_now)
+        assert written == [b"ab", b"c"]
+        assert socket.bodies == [b""]
+        assert socket.sent[-1]["more_body"] is False
+
+    asyncio.run(work())
+
+
+def test_no_event_is_lost_or_overtaken_by_a_client_that_keeps_up_at_times():
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    source = random.Random(seed)
+    made = [f"{number} ".encode() for number in range(500)]
+
+    async def moments():
+        for _ in range(source.choice((0, 0, 1, 2, 5))):
+            await asyncio.sleep(0)
+
+    async def events():
+        for event in made:
+            yield event
+            await moments()
+
+    async def work():
+        went_out, ways = [], set()
+
+        async def send(message):
+            body = message.get("body", b"")
+            await moments()
+            went_out.append(body)
+            ways.add("send")
+
+        def write_now(body):
+            if source.random() < 0.5:
+                return False
+            went_out.append(body)
+            ways.add("now")
+            return True
+
+        socket = Socket()
+        socket.send = send
+        await streamed(events(), socket, write_now=write_now)
+        assert b"".join(went_out) == b"".join(made)
+        assert ways == {"send", "now"}
+
+    asyncio.run(work())
+
+
+def test_silence_is_broken_past_asgi_too():
+    async def work():
+        socket, written = Socket(), []
+
+        async def events():
+            while written.count(KEEP_ALIVE) < 2:
+                await asyncio.sleep(0.001)
+            yield b"a"
+
+        def write_now(body):
+            written.append(body)
+            return True
+
+        await streamed(events(), socket, write_now=write_now, keep_alive_s=0.01)
+        assert b"".join(written + socket.bodies).replace(KEEP_ALIVE, b"") == b"a"
 
     asyncio.run(work())
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from onnxgen.server.protection.http_protocol import ConnectionLimits, guarded_http_protocol
+from onnxgen.server.write_now import writer_of
 from server_doubles import running
 
 SHORT = ConnectionLimits(
@@ -53,6 +54,8 @@ class Counting:
                 return None
             num_bytes, more = num_bytes + len(message["body"]), message["more_body"]
         self.headers = scope["headers"]
+        if scope["path"].startswith("/now"):
+            return await self.answer_now(writer_of(scope), send, sized=scope["path"] == "/now-sized")
         if scope["path"] == "/stream":
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b"begun", "more_body": True})
@@ -67,6 +70,16 @@ class Counting:
                     self.left.set()
             return None
         return await self.answer(send, 200, str(num_bytes).encode())
+
+    async def answer_now(self, write_now, send, *, sized):
+        self.now = [write_now(b"too early")]
+        headers = [(b"content-length", b"4")] if sized else []
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        self.now += [write_now(b"n") for _ in range(2)] + [write_now(b"")]
+        await send({"type": "http.response.body", "body": b"sent", "more_body": True})
+        self.now += [write_now(b"ow" * 20_000), write_now(b"too late" * (1 << 20)), write_now(b"full")]
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        self.now.append(write_now(b"after the end"))
 
     @staticmethod
     def disconnected(receive):
@@ -314,3 +327,23 @@ def test_connections_beyond_the_limit_are_told_so(port):
     deadline = time.monotonic() + 10
     while not ask(port, b"GET /" + HEAD + b"Connection: close\r\n\r\n").startswith(b"HTTP/1.1 200"):
         assert time.monotonic() < deadline
+
+
+def test_parts_of_an_answer_of_unknown_length_are_written_at_once(app, port):
+    said = ask(port, GET.replace(b"/ ", b"/now "))
+    head, _, rest = said.partition(b"\r\n\r\n")
+    assert b"transfer-encoding: chunked" in head.lower()
+    body = b""
+    while size := int(rest[: rest.index(b"\r\n")], 16):
+        begin = rest.index(b"\r\n") + 2
+        body += rest[begin : begin + size]
+        rest = rest[begin + size + 2 :]
+    assert body == b"nnsent" + b"ow" * 20_000 + b"too late" * (1 << 20)
+    # not before the head, not nothing, not to a client that has yet to read megabytes, not after the end
+    assert app.now == [False, True, True, False, True, True, False, False]
+
+
+def test_an_answer_of_known_length_has_no_parts_written_into_it(app, port):
+    said = ask(port, GET.replace(b"/ ", b"/now-sized "))
+    assert said.endswith(b"\r\n\r\nsent")
+    assert app.now == [False] * 8

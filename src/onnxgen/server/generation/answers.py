@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from onnxgen.facade.results import Chunk, Completion
 from onnxgen.server.errors import ApiError, as_api_error, unavailable
+from onnxgen.server.generation.client_watch import CLIENT_LEFT, ClientLeftError, interrupt_when_left
 from onnxgen.server.generation.interruption import Interruption
 from onnxgen.server.services import Services
 
@@ -24,12 +25,6 @@ INLINE_SIZE = 4096
 """Characters of a prompt up to which it is made ready in the event loop: a millisecond or two."""
 _LATE_S = 15.0
 """How long an answer may be over its time before it counts as lost; the engine ends it in time where it can."""
-CLIENT_LEFT = 499
-"""The status of requests whose client left; nobody sees it but logs and metrics."""
-
-
-class ClientLeftError(Exception):
-    """The client closed the connection before its answer was complete."""
 
 
 async def open_answers(
@@ -119,7 +114,7 @@ class Answers:
         self._ahead: asyncio.Task[Chunk] | None = None
         self._listeners: list[Callable[[Chunk], None]] = [observed.piece]
         self._complete = self._closed = False
-        self._watch = asyncio.create_task(self._watch_client(receive))
+        self._watch = asyncio.create_task(interrupt_when_left(receive, self._interruption))
         self._timer: asyncio.TimerHandle | None = None
         if timeout_s is not None:
             late = timeout_s + _LATE_S
@@ -213,11 +208,6 @@ class Answers:
     async def _pull(self) -> Chunk:
         assert self._chunks is not None
         return await anext(self._chunks)
-
-    async def _watch_client(self, receive: Callable[[], Awaitable[Any]]) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        self._interruption.interrupt(ClientLeftError("the client left"))
 
     def end(self, error: BaseException | None) -> None:
         """Tell the observer how it ended; only the first time counts.

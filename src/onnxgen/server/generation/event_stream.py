@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from onnxgen.server.generation.answers import ClientLeftError
+from onnxgen.server.generation.client_watch import ClientLeftError
 from onnxgen.server.generation.interruption import Interruption
 from onnxgen.server.write_now import WriteNow, writer_of
 

@@ -9,11 +9,13 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
+from starlette.requests import Request
 from starlette.responses import Response
 
 from onnxgen.facade.results import Completion
 from onnxgen.server.errors import as_api_error
-from onnxgen.server.generation.answers import CLIENT_LEFT, Answers, ClientLeftError
+from onnxgen.server.generation.answers import Answers
+from onnxgen.server.generation.client_watch import asked_model
 from onnxgen.server.generation.event_stream import EventStream
 from onnxgen.server.services import Services
 
@@ -37,6 +39,7 @@ def error_event(error: BaseException) -> bytes:
 
 
 async def respond(
+    http: Request,
     services: Services,
     model_name: str | None,
     *,
@@ -50,6 +53,7 @@ async def respond(
     """Answer a request, whole or as a stream.
 
     Args:
+        http: The request, whose body was read.
         services: Of the server.
         model_name: Who is asked; None: the only model.
         stream: Whether the client gets pieces.
@@ -61,25 +65,23 @@ async def respond(
 
     Raises:
         ApiError: The model is not there, or refuses.
+        ClientLeftError: The client left before a stream began.
         OnnxgenError: What asking and answering raises before a stream began.
     """
     async with AsyncExitStack() as stack:
-        try:
-            model = await stack.enter_async_context(services.models.use(model_name))
-            answers = await open(model, stack)
-            stack.push_async_callback(answers.aclose)
-            if not stream:
-                completions = await answers.collect()
+        model = await stack.enter_async_context(asked_model(http, services, model_name))
+        answers = await open(model, stack)
+        stack.push_async_callback(answers.aclose)
+        if not stream:
+            completions = await answers.collect()
 
-                def body() -> bytes:
-                    return to_json(whole(model, completions))
+            def body() -> bytes:
+                return to_json(whole(model, completions))
 
-                is_long = sum(map(_num_told, completions)) > MAX_TOLD_INLINE
-                content = await asyncio.to_thread(body) if is_long else body()
-                return Response(content, media_type="application/json", headers=dict(headers or {}))
-            await answers.first()
-        except ClientLeftError:
-            return Response(status_code=CLIENT_LEFT)
+            is_long = sum(map(_num_told, completions)) > MAX_TOLD_INLINE
+            content = await asyncio.to_thread(body) if is_long else body()
+            return Response(content, media_type="application/json", headers=dict(headers or {}))
+        await answers.first()
 
         def broken(error: BaseException) -> bytes:
             answers.end(error)

@@ -48,6 +48,7 @@ async def create_chat_completion(
     check_supported(fields)
     chat = _Chat(http, services, fields, session_id=x_session_id)
     return await respond(
+        http,
         services,
         fields.model,
         stream=fields.wants_stream,

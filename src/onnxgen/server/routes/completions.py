@@ -38,6 +38,7 @@ async def create_completion(http: Request, fields: CompletionRequest) -> Respons
     log_unknown_fields(fields, services.unknown_fields)
     asked = _Completions(http, services, CompletionAsk.read(fields, services.settings))
     return await respond(
+        http,
         services,
         fields.model,
         stream=fields.wants_stream,

@@ -14,7 +14,13 @@ from pydantic_core import to_json
 from onnxgen.facade.embedder import Embeddings
 from onnxgen.facade.prompts import Prompt, prompts_of
 from onnxgen.server.errors import ApiError, as_api_error, unavailable
-from onnxgen.server.generation.answers import CLIENT_LEFT, ClientLeftError, request_id_of, tenant_of
+from onnxgen.server.generation.answers import request_id_of, tenant_of
+from onnxgen.server.generation.client_watch import (
+    CLIENT_LEFT,
+    ClientLeftError,
+    asked_model,
+    while_connected,
+)
 from onnxgen.server.generation.unknown_fields import log_unknown_fields
 from onnxgen.server.schemas.embeddings import EmbeddingList, EmbeddingRequest
 from onnxgen.server.services import Services, services_of
@@ -36,11 +42,8 @@ async def embeddings(request: Request, asked: EmbeddingRequest) -> Response:
         raise unavailable("this server is about to end; ask again", code="shutting_down")
     log_unknown_fields(asked, services.unknown_fields)
     texts = _texts_of(asked, services)
-    try:
-        async with services.models.use(asked.model) as model:
-            body = await _observed(request, services, model, asked, texts)
-    except ClientLeftError:
-        return Response(status_code=CLIENT_LEFT)
+    async with asked_model(request, services, asked.model) as model:
+        body = await _observed(request, services, model, asked, texts)
     return Response(body, media_type="application/json")
 
 
@@ -75,10 +78,12 @@ async def _observed(
         )
         return _body(found, model.id, asked), found.total_tokens
 
-    working = asyncio.get_running_loop().run_in_executor(services.vectors.threads, work)
+    job = services.vectors.threads.submit(work)
+    working = asyncio.wrap_future(job)
     try:
-        await _done_or_left(request, working)
-        body, num_tokens = await working
+        with while_connected(request.receive):
+            await asyncio.wait((working,))
+        body, num_tokens = working.result()
     except (ClientLeftError, asyncio.CancelledError) as error:
         observed.end("cancelled", status=CLIENT_LEFT, error=error)
         raise
@@ -88,31 +93,11 @@ async def _observed(
         raise
     finally:
         stop.set()
-        working.cancel()  # has it not begun, it does not
-        await asyncio.wait((working,))  # the model is in use until then
+        job.cancel()  # has it not begun, it does not; else it counts as under way to its end, and uses the model
+        await asyncio.wait((working,))
     observed.usage(prompt_tokens=num_tokens)
     observed.end("ok", status=200)
     return body
-
-
-async def _done_or_left(request: Request, working: asyncio.Future[tuple[bytes, int]]) -> None:
-    """Wait until it is done.
-
-    Raises:
-        ClientLeftError: The client left before that.
-    """
-
-    async def left() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-
-    leaving = asyncio.ensure_future(left())
-    try:
-        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        leaving.cancel()
-    if not working.done():
-        raise ClientLeftError("the client left")
 
 
 def _body(found: Embeddings, model_id: str, asked: EmbeddingRequest) -> bytes:

@@ -30,6 +30,7 @@ from onnxgen.server.formats.message_blocks import (
 from onnxgen.server.formats.messages_answer import MessageWriter
 from onnxgen.server.generation.answers import Answers, request_id_of, tenant_of
 from onnxgen.server.generation.ask import ChatAsk, open_chat
+from onnxgen.server.generation.client_watch import asked_model
 from onnxgen.server.generation.large_requests import read_request
 from onnxgen.server.generation.messages import normalized_messages
 from onnxgen.server.generation.options import generation_options
@@ -56,6 +57,7 @@ async def create(http: Request, asked: MessagesRequest) -> Response:
     """
     exchange = _Exchange(http, services_of(http), asked)
     return await respond(
+        http,
         exchange.services,
         asked.model,
         stream=asked.wants_stream,
@@ -70,7 +72,7 @@ async def create(http: Request, asked: MessagesRequest) -> Response:
 async def count_tokens(http: Request, asked: MessagesPrompt) -> TokenCount:
     """Count the tokens that a message would answer, without making it."""
     exchange = _Exchange(http, services_of(http), asked)
-    async with exchange.services.models.use(asked.model) as model:
+    async with asked_model(http, exchange.services, asked.model) as model:
         ask = await exchange.ask(model)
         prompt = await asyncio.to_thread(
             model.text.chat_prompt, ask.messages, tools=ask.tools, prompt_options=ask.prompt_options

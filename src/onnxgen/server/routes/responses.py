@@ -23,6 +23,7 @@ from onnxgen.server.formats.response_tools import chat_response_format, chat_too
 from onnxgen.server.formats.responses_answer import ResponseWriter
 from onnxgen.server.generation.answers import Answers, tenant_of
 from onnxgen.server.generation.ask import ChatAsk, open_chat
+from onnxgen.server.generation.client_watch import asked_model
 from onnxgen.server.generation.large_requests import read_request
 from onnxgen.server.generation.messages import normalized_messages
 from onnxgen.server.generation.options import generation_options
@@ -48,6 +49,7 @@ async def create(http: Request, asked: ResponseRequest) -> Response:
     """
     exchange = _Exchange(http, services_of(http), asked)
     return await respond(
+        http,
         exchange.services,
         asked.model,
         stream=asked.wants_stream,
@@ -62,7 +64,7 @@ async def create(http: Request, asked: ResponseRequest) -> Response:
 async def count_tokens(http: Request, asked: ResponseRequest) -> InputTokens:
     """Count the tokens that a response would answer, without making it."""
     exchange = _Exchange(http, services_of(http), asked)
-    async with exchange.services.models.use(asked.model) as model:
+    async with asked_model(http, exchange.services, asked.model) as model:
         ask = await exchange.ask(model)
         return InputTokens(input_tokens=await asyncio.to_thread(_num_tokens, model, ask, ask.messages))
 

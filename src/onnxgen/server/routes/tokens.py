@@ -14,6 +14,7 @@ from onnxgen.preprocess.chat_template import ChatPrompt
 from onnxgen.preprocess.template_messages import text_size
 from onnxgen.server.errors import ApiError
 from onnxgen.server.generation.answers import INLINE_SIZE
+from onnxgen.server.generation.client_watch import asked_model
 from onnxgen.server.generation.messages import normalized_messages
 from onnxgen.server.generation.prompt_options import prompt_options
 from onnxgen.server.generation.unknown_fields import log_unknown_fields
@@ -46,7 +47,7 @@ async def tokenize(http: Request, fields: TokenizeRequest) -> Response:
     services = services_of(http)
     log_unknown_fields(fields, services.unknown_fields, known=ChatRequest.model_fields)
     check_tokenize(fields)
-    async with services.models.use(fields.model) as model:
+    async with asked_model(http, services, fields.model) as model:
         tokens = await _tokens(model, fields, services.settings)
         size = len(tokens["tokens"])
         body = await _done(lambda: to_json(tokens), size=size)
@@ -58,7 +59,7 @@ async def detokenize(http: Request, fields: DetokenizeRequest) -> Text:
     """The text of tokens."""
     services = services_of(http)
     log_unknown_fields(fields, services.unknown_fields)
-    async with services.models.use(fields.model) as model:
+    async with asked_model(http, services, fields.model) as model:
         tokenizer, skip = tokenizer_of(model), bool(fields.skip_special_tokens)
 
         def decode() -> str:
@@ -74,7 +75,7 @@ async def apply_template(http: Request, fields: TemplateRequest) -> TemplateAnsw
     """A conversation as `/v1/chat/completions` would show it to the model, and nothing is answered."""
     services = services_of(http)
     log_unknown_fields(fields, services.unknown_fields, known=ChatRequest.model_fields)
-    async with services.models.use(fields.model) as model:
+    async with asked_model(http, services, fields.model) as model:
         prompt = await _chat_prompt(model, fields, fields.messages, services.settings)
     return {"prompt": prompt.text}
 
@@ -84,7 +85,7 @@ async def tokenizer_info(
     http: Request, model: Annotated[str | None, Query(max_length=512, description="Whose tokenizer.")] = None
 ) -> TokenizerInfo:
     """Special tokens, the context and the chat template of a model."""
-    async with services_of(http).models.use(model) as loaded:
+    async with asked_model(http, services_of(http), model) as loaded:
         tokenizer = tokenizer_of(loaded)
         named = tokenizer.special_tokens
         return {

@@ -347,6 +347,7 @@ class AsyncLLM:
         tools: Messages | None = None,
         prompt_options: PromptOptions | None = None,
         add_generation_prompt: bool = True,
+        max_tokens: int | None = None,
     ) -> ChatPrompt:
         """What `chat` shows the model of a conversation: text and token ids.
 
@@ -355,17 +356,20 @@ class AsyncLLM:
             tools: See `chat`.
             prompt_options: See `chat`.
             add_generation_prompt: The answer begins at the end, as `chat` has it; False: another message may follow.
+            max_tokens: A prompt that is far longer is refused before memory is taken for it; None: anything is taken.
 
         Raises:
             ChatTemplateError: The model has no chat template, or it refuses the messages.
             OptionError: A definition of a tool is wrong.
             CapabilityError: Tools are given, and the chat template has no place for them.
+            ContextLengthError: It is far longer than ``max_tokens``.
         """
         return self._text.chat_prompt(
             messages,
             given_prompt_options(prompt_options),
             tools=tools,
             add_generation_prompt=add_generation_prompt,
+            max_tokens=max_tokens,
         )
 
     @overload

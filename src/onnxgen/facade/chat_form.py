@@ -121,6 +121,7 @@ class ChatForm:
         tools: Messages,
         definitions: Sequence[ToolDefinition],
         add_generation_prompt: bool = True,
+        max_tokens: int | None = None,
     ) -> ChatPrompt:
         """The prompt for a conversation.
 
@@ -130,9 +131,11 @@ class ChatForm:
             tools: What is offered, as it was given.
             definitions: Likewise, as it was read.
             add_generation_prompt: The answer begins at the end; False: another message may follow.
+            max_tokens: What fits; see `ChatTemplate.prompt`.
 
         Raises:
             ChatTemplateError: The template refuses the messages.
+            ContextLengthError: It is far longer than ``max_tokens``.
         """
         messages = plain_messages(messages)
         if self.markers is not None and options.split_reasoning and not self._drops_reasoning:
@@ -149,6 +152,7 @@ class ChatForm:
             continue_final_message=options.continue_final_message,
             fold_system=options.fold_system,
             allow_special_tokens=options.allow_special_tokens,
+            max_tokens=max_tokens,
             template=options.template,
             clock=None if now is None else (lambda: now),
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
@@ -21,11 +22,16 @@ from onnxgen.facade.prompts import Prompts, prompts_of
 from onnxgen.facade.text_frame import TextFrame
 from onnxgen.facade.vector_sources import VectorSource, open_source
 from onnxgen.foundations.runtime_config import RuntimeConfig
+from onnxgen.preprocess.long_texts import check_length
 
 if TYPE_CHECKING:
     from onnxgen.preprocess.tokenizer import Tokenizer
 
 _BATCH_TOKENS = 2048
+_ENCODED_CHARACTERS = 2**20
+"""Of texts that are encoded together."""
+_MAX_CUT_TOKENS = 2**20
+"""Of a text from which something is cut; a far longer one is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +164,12 @@ class Embedder:
         given, _ = prompts_of(texts, name="texts")
         if not given:
             raise OptionError("there are no texts to embed")
+        longest = self._max_length
+        if longest is not None and truncate:
+            longest = max(longest, _MAX_CUT_TOKENS)
         encoded = [
-            self._fitted(i, ids, truncate=truncate) for i, ids in enumerate(self._encoded(given, source))
+            self._fitted(i, ids, truncate=truncate)
+            for i, ids in enumerate(self._encoded(given, source, longest))
         ]
         # texts of like lengths go together
         order = sorted(range(len(encoded)), key=lambda i: len(encoded[i][0]))
@@ -196,15 +206,19 @@ class Embedder:
     ) -> None:
         self.close()
 
-    def _encoded(self, given: Sequence[str | list[int]], source: VectorSource) -> list[list[int]]:
-        as_ids = iter(self._frame.encode([each for each in given if isinstance(each, str)]))
-        vocab_size = source.tokenizer.vocab_size
-        return [
-            next(as_ids)
-            if isinstance(each, str)
-            else check_ids(each, vocab_size, what=f"text {place}").tolist()
-            for place, each in enumerate(given)
-        ]
+    def _encoded(
+        self, given: Sequence[str | list[int]], source: VectorSource, longest: int | None
+    ) -> Iterator[list[int]]:
+        """Token ids of each text, some texts ahead: a tokenizer takes far more memory than the texts."""
+        tokenizer = source.tokenizer
+        ahead: deque[list[int]] = deque()
+        for place, each in enumerate(given):
+            if not isinstance(each, str):
+                yield check_ids(each, tokenizer.vocab_size, what=f"text {place}").tolist()
+                continue
+            if not ahead:
+                ahead += self._frame.encode(_first_texts(given[place:], longest, tokenizer))
+            yield ahead.popleft()
 
     def _fitted(self, index: int, ids: list[int], *, truncate: bool) -> tuple[list[int], bool]:
         if not ids:
@@ -224,6 +238,20 @@ class Embedder:
                 raise OptionError(f"dimensions is {dimensions}; this model's vectors have {vectors.shape[1]}")
             vectors = vectors[:, :dimensions]
         return normalized(vectors) if self._normalize else np.ascontiguousarray(vectors)
+
+
+def _first_texts(given: Sequence[str | list[int]], longest: int | None, tokenizer: Tokenizer) -> list[str]:
+    """The first texts, as many as are encoded together."""
+    found: list[str] = []
+    room = _ENCODED_CHARACTERS
+    for text in (each for each in given if isinstance(each, str)):
+        if found and len(text) > room:
+            break
+        if longest is not None:
+            check_length(text, longest, tokenizer=tokenizer)
+        found.append(text)
+        room -= len(text)
+    return found
 
 
 def _check_switch(name: str, value: object) -> None:

@@ -19,6 +19,7 @@ from onnxgen.facade.prompts import Prompt
 from onnxgen.facade.question import Question
 from onnxgen.facade.sampling_of import sampling_for
 from onnxgen.facade.stops import StopMatcher
+from onnxgen.preprocess.long_texts import check_length
 
 if TYPE_CHECKING:
     from onnxgen.engine.constraints.compiler import GrammarCompiler
@@ -97,6 +98,8 @@ class ModelText:
             TokenIdError: An id is outside the vocabulary.
             ContextLengthError: It does not fit the context, or not with ``max_new_tokens``.
         """
+        if isinstance(prompt, str):
+            check_length(prompt, self._room(options), tokenizer=self.tokenizer)
         return Question(self.request(self.encode_prompt(prompt), options, grammar=options.grammar), options)
 
     def chat_prompt(
@@ -106,6 +109,7 @@ class ModelText:
         *,
         tools: Messages | None = None,
         add_generation_prompt: bool = True,
+        max_tokens: int | None = None,
     ) -> ChatPrompt:
         """What a conversation looks like to the model, up to where its answer begins, or another message may follow.
 
@@ -113,6 +117,7 @@ class ModelText:
             ChatTemplateError: The model has no chat template, or it refuses the messages.
             OptionError: A definition of a tool is wrong.
             CapabilityError: The chat template has no place for tools.
+            ContextLengthError: It is far longer than ``max_tokens``.
         """
         from onnxgen.preprocess.tool_calls.tools import read_tools
 
@@ -125,6 +130,7 @@ class ModelText:
             tools=tools or (),
             definitions=definitions,
             add_generation_prompt=add_generation_prompt,
+            max_tokens=max_tokens,
         )
 
     def chat_question(
@@ -150,7 +156,13 @@ class ModelText:
         definitions = read_tools(tools or ())
         choice.check(definitions)
         bound = form.tool_format(prompt_options.tool_call_format) if definitions else None
-        prompt = form.prompt(messages, prompt_options, tools=tools or (), definitions=definitions)
+        prompt = form.prompt(
+            messages,
+            prompt_options,
+            tools=tools or (),
+            definitions=definitions,
+            max_tokens=self._room(options),
+        )
         rules = answer_rules(
             self.tokenizer,
             options,
@@ -184,6 +196,8 @@ class ModelText:
         """
         from onnxgen.preprocess.fim import fim_prompt
 
+        for given in (prefix, suffix):
+            check_length(given, self._room(options), tokenizer=self.tokenizer)
         prompt = fim_prompt(self.tokenizer, prefix, suffix, file=file, repository=repository, context=context)
         stop_ids = (*options.stop_token_ids, *prompt.stop_ids)
         options = options.with_changes({"stop_token_ids": stop_ids})
@@ -240,6 +254,10 @@ class ModelText:
         )
         longest(request, context_length=self.spec.context_length)
         return request
+
+    def _room(self, options: GenerationOptions) -> int:
+        """Tokens that a prompt may have at most."""
+        return min(options.max_prompt_tokens or self.spec.context_length, self.spec.context_length)
 
     def start_answers(self, question: Question, *, first: int = 0) -> list[Answer]:
         """The answers to a question that is asked now, of which the first has index ``first``."""

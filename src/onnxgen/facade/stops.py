@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 
 class StopMatcher:
@@ -114,7 +115,8 @@ class _State:
         return state.next[character]
 
 
-def _automaton(stops: Sequence[str]) -> _State:
+@lru_cache(maxsize=8)  # answers to one request share it, and requests often have the same stop texts
+def _automaton(stops: tuple[str, ...]) -> _State:
     start = _State()
     for index, stop in enumerate(stops):
         state = start

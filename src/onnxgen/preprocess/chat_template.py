@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnxgen.errors import ChatTemplateError
+from onnxgen.preprocess.long_texts import check_length
 from onnxgen.preprocess.open_message import cut_at_mark, mark_end
 from onnxgen.preprocess.shadow_text import Shade, plain
 from onnxgen.preprocess.template_files import DEFAULT, PLACES, TemplateText, find_templates
@@ -211,6 +212,7 @@ class ChatTemplate:
         /,
         *,
         allow_special_tokens: bool = False,
+        max_tokens: int | None = None,
         **options: Any,
     ) -> ChatPrompt:
         """Make the token ids of the prompt for a conversation.
@@ -228,10 +230,12 @@ class ChatTemplate:
             tokenizer: The model's.
             messages: As for `render`.
             allow_special_tokens: Special tokens may come from messages, tools and variables, too.
+            max_tokens: What fits: a prompt that is far longer is refused before it is made in whole. None: anything.
             **options: Options and variables of `render`.
 
         Raises:
             ChatTemplateError: As for `render`.
+            ContextLengthError: It is far longer than ``max_tokens``.
         """
         special = tokenizer.special_text
         wants_header = options.get("add_generation_prompt", True) and not options.get(
@@ -243,6 +247,8 @@ class ChatTemplate:
             name = self._choose(options.get("template"), tools=options.get("tools") or ())
             rendered += self._style(name).generation_header
         text = plain(rendered)
+        if max_tokens is not None:
+            check_length(text, max_tokens, tokenizer=tokenizer)
         own = self._own_spans(rendered, special)
         everything_is_own = allow_special_tokens or own == special.spans(text)
         ids = tokenizer.encode(text) if everything_is_own else special.encode(text, own)

@@ -131,3 +131,10 @@ def test_long_texts_that_are_held_and_let_through_again():
 
 def test_a_released_beginning_may_hold_the_next_one():
     assert feed(["aab"], ["a", "a", "a", "c"]) == (["", "", "a", "aac"], False, "")
+
+
+def test_answers_with_the_same_stops_do_not_know_of_each_other():
+    first, second = StopMatcher(["END"]), StopMatcher(["END"])
+    assert first.push("xEN") == second.push("x") == "x"
+    assert second.push("D.") == "D."
+    assert first.push("D") == "" and first.stopped and not second.stopped

@@ -1,5 +1,6 @@
 import codecs
 import json
+import random
 import sys
 import threading
 
@@ -278,3 +279,19 @@ def test_files_whose_content_is_gone_are_not_taken_for_absent(folder, tmp_path):
 def test_only_text_is_encoded(tokenizer, text):
     with pytest.raises(OptionError, match="only text can be encoded, got"):
         tokenizer.encode(text)
+
+
+def test_tokens_that_hold_texts_are_those_whose_bytes_do(tmp_path):
+    write_tokenizer(tmp_path)
+    tokenizer = Tokenizer.from_folder(tmp_path)
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    source = random.Random(seed)
+    contents = tokenizer.token_bytes_table()
+    for _ in range(30):
+        texts = source.choices(
+            ["t", "he", ".", "(", "in", " ", "é", "\n", "[a-z]", "|", "zz"], k=source.randrange(4)
+        )
+        expected = [i for i, c in enumerate(contents) if any(text.encode() in c for text in texts)]
+        assert list(tokenizer.ids_holding(texts)) == expected
+    assert tokenizer.ids_holding(["\ud800"]) == ()

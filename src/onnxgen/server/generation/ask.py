@@ -13,6 +13,7 @@ from onnxgen.facade.prompt_options import PromptOptions
 from onnxgen.facade.results import Chunk
 from onnxgen.preprocess.template_messages import text_size
 from onnxgen.server.generation.answers import INLINE_SIZE, Answers, open_answers, request_id_of
+from onnxgen.server.generation.options import texts_size
 from onnxgen.server.services import Services
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ async def open_chat(
         )
 
     # definitions of tools become a grammar too, which takes longer than their length says
-    size = INLINE_SIZE + 1 if ask.tools else text_size(ask.messages)
+    size = INLINE_SIZE + 1 if ask.tools else text_size(ask.messages) + texts_size(ask.options)
     return await open_answers(
         http,
         services,

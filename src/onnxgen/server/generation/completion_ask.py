@@ -10,8 +10,10 @@ from onnxgen.errors import CapabilityError
 from onnxgen.facade.generation_options import GenerationOptions
 from onnxgen.facade.prompts import prompts_of
 from onnxgen.facade.results import Chunk
+from onnxgen.preprocess.long_texts import check_length
 from onnxgen.server.errors import ApiError
 from onnxgen.server.generation.completion_logprobs import Echo
+from onnxgen.server.generation.large_requests import MAX_COUNTED_TOKENS
 from onnxgen.server.generation.options import generation_options
 from onnxgen.server.schemas.completions import CompletionRequest
 from onnxgen.server.settings import ServerSettings
@@ -123,11 +125,14 @@ class CompletionAsk:
         return llm.generate(self.prompt_ids, options=options, **terms)
 
     def _ids(self, prompt: str | list[int], llm: AsyncLLM, *, new: int) -> list[int]:
+        keep = self.fields.truncate_prompt_tokens
+        if isinstance(prompt, str):
+            most = llm.context_length if keep is None else MAX_COUNTED_TOKENS
+            check_length(prompt, most, tokenizer=llm.tokenizer)
         if isinstance(prompt, str) and self.fields.add_special_tokens is False:
             ids = llm.tokenizer.encode(prompt)
         else:
             ids = llm.prompt_ids(prompt)
-        keep = self.fields.truncate_prompt_tokens
         if keep is None:
             return ids
         return ids[-keep:] if keep > 0 else ids[-max(llm.spec.context_length - new, 1) :]

@@ -10,6 +10,8 @@ from starlette.requests import Request
 
 LARGE_BYTES = 64 * 1024
 """Bodies up to this are read in the event loop: a millisecond or two."""
+MAX_COUNTED_TOKENS = 2**20
+"""Far longer texts are not tokenized, where no context bounds them: memory for their tokens is not to be had for nothing."""
 
 T = TypeVar("T")
 

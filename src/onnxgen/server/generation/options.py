@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from onnxgen.errors import GrammarError, OptionError
 from onnxgen.facade.generation_options import SAMPLING_FIELDS, GenerationOptions
@@ -38,6 +38,9 @@ _SAME = (
 """Fields that mean the same as the options of their names."""
 _NO_BEAMS = {"num_beams": 1}
 """Also where a model's folder says otherwise: engines in processes of their own search none."""
+_TEXTS = ("stop", "bad_words", "dry_breakers", "forced_tokens")
+MAX_TEXTS_SIZE = 32 * 1024
+"""Characters, or token ids, that each of these options may have; a few hundredths of a second of work."""
 _TOKEN_ID = re.compile(r"[0-9]{1,10}")
 
 
@@ -77,9 +80,26 @@ def generation_options(
         asked |= {"max_new_tokens": min(usual, settings.max_output_tokens)}
     named = {"max_new_tokens": length_field, "min_new_tokens": "min_tokens", "logprobs": logprobs_field}
     try:
-        return GenerationOptions().with_changes({**_NO_BEAMS, **defaults, **asked, "allow_cap": length is None})
+        return GenerationOptions().with_changes(
+            {**_NO_BEAMS, **defaults, **asked, "allow_cap": length is None}
+        )
     except OptionError as error:
         raise _named(error, asked, named) from error
+
+
+def texts_size(options: GenerationOptions) -> int:
+    """Characters, or token ids, of options that are read before a request is asked, like its prompt."""
+    breakers = (
+        len(options.dry_breakers) * 1024 if options.dry_multiplier else 0
+    )  # the whole vocabulary is looked at
+    return sum(_size(getattr(options, name)) for name in _TEXTS) + len(options.logit_bias or ()) + breakers
+
+
+def _size(value: Any) -> int:
+    """Characters of texts and numbers of token ids together."""
+    if isinstance(value, str):
+        return len(value)
+    return sum(map(_size, cast("Sequence[Any]", value))) if isinstance(value, Sequence) else 1
 
 
 def _renamed(fields: GenerationFields) -> dict[str, Any]:
@@ -190,6 +210,12 @@ def _check_limits(
         value = asked.get(option)
         if value is not None and most is not None and value > most:
             raise ApiError(400, f"{field} is {value}; this server allows at most {most}", param=field)
+    for option in _TEXTS:
+        if (size := _size(asked.get(option, ()))) > MAX_TEXTS_SIZE:
+            unit = "characters or token ids"
+            raise ApiError(
+                400, f"{option} has {size} {unit}; this server allows at most {MAX_TEXTS_SIZE}", param=option
+            )
 
 
 def _named(error: OptionError, asked: Mapping[str, Any], named: Mapping[str, str]) -> ApiError:

@@ -16,6 +16,7 @@ from onnxgen.server.generation.completion_answer import completion_choices
 from onnxgen.server.generation.completion_ask import CompletionAsk
 from onnxgen.server.generation.completion_events import CompletionEvents
 from onnxgen.server.generation.fingerprint import system_fingerprint
+from onnxgen.server.generation.options import texts_size
 from onnxgen.server.generation.respond import respond
 from onnxgen.server.generation.unknown_fields import log_unknown_fields
 from onnxgen.server.generation.usage import timings_of, usage_of
@@ -82,7 +83,7 @@ class _Completions:
             model,
             complete,
             endpoint="completions",
-            prompt_size=ask.size,
+            prompt_size=ask.size + texts_size(options),
             stream=ask.fields.wants_stream,
             n=ask.num_made,
         )

@@ -101,6 +101,7 @@ class ModelSpec:
         head: A head of the model's own that guesses tokens; None: there is none. Needs its ``target`` to be loaded.
         speculative: How tokens are guessed ahead, where nobody says otherwise.
         tokenizer_dir: Folder with the tokenizer files.
+        senses: What it takes besides text, of ``image`` and ``audio``; graphs for that are not run yet, so nothing.
         required_capabilities: Names of capabilities without which the model cannot run.
         source: The file that said all this.
         raw: The parsed document, for tools that show it.
@@ -118,5 +119,6 @@ class ModelSpec:
     draft: DecoderModel | None = None
     head: HeadSpec | None = None
     speculative: Speculative = field(default_factory=Speculative)
+    senses: tuple[str, ...] = ()
     required_capabilities: tuple[str, ...] = ()
     raw: Mapping[str, Any] = field(default_factory=dict[str, Any])

@@ -11,6 +11,7 @@ from typing import Any
 
 from onnxgen.server.errors import ApiError
 from onnxgen.server.formats.fields import list_at, mapping_at, text_at
+from onnxgen.server.media import MediaCheck
 
 ChatMessage = dict[str, Any]
 
@@ -33,10 +34,14 @@ def system_text(given: object) -> str | None:
     return "\n\n".join(text for text in texts if text) or None
 
 
-def chat_messages(given: Sequence[Any]) -> list[ChatMessage]:
+def chat_messages(given: Sequence[Any], media: MediaCheck) -> list[ChatMessage]:
     """The conversation without its system prompt, as chat completions has it.
 
     Results of tools, which come in the user's messages, become messages of their own.
+
+    Args:
+        given: The messages of the request.
+        media: Judges images for the model that is asked.
 
     Raises:
         ApiError: A message or a block is none of the API's, or a result belongs to no use of a tool.
@@ -57,7 +62,7 @@ def chat_messages(given: Sequence[Any]) -> list[ChatMessage]:
         if role == "assistant":
             messages.append(_assistant(blocks, f"{place}.content", name_by_use))
         else:
-            messages += _asked(blocks, f"{place}.content", role, name_by_use)
+            messages += _asked(blocks, role, name_by_use, media)
     return messages
 
 
@@ -152,7 +157,10 @@ def _assistant(
 
 
 def _asked(
-    blocks: Sequence[tuple[str, Mapping[str, Any]]], place: str, role: str, name_by_use: Mapping[str, str]
+    blocks: Sequence[tuple[str, Mapping[str, Any]]],
+    role: str,
+    name_by_use: Mapping[str, str],
+    media: MediaCheck,
 ) -> list[ChatMessage]:
     """A message of the user (or the system): results of tools become messages of their own, in their order."""
     messages: list[ChatMessage] = []
@@ -166,14 +174,16 @@ def _asked(
     for here, block in blocks:
         if block.get("type") == "tool_result" and role == "user":
             end_of_text()
-            messages.append(_result(block, here, name_by_use))
+            messages.append(_result(block, here, name_by_use, media))
         else:
-            parts.append(_part(block, here))
+            parts.append(_part(block, here, media))
     end_of_text()
     return messages or [{"role": role, "content": ""}]
 
 
-def _result(block: Mapping[str, Any], place: str, name_by_use: Mapping[str, str]) -> ChatMessage:
+def _result(
+    block: Mapping[str, Any], place: str, name_by_use: Mapping[str, str], media: MediaCheck
+) -> ChatMessage:
     use_id = text_at(f"{place}.tool_use_id", block.get("tool_use_id"), empty=False)
     if use_id not in name_by_use:
         raise ApiError(
@@ -183,22 +193,19 @@ def _result(block: Mapping[str, Any], place: str, name_by_use: Mapping[str, str]
         )
     content = block.get("content")
     inner = [] if content is None else _blocks(content, f"{place}.content")
-    said = _content([_part(each, here) for here, each in inner])
+    said = _content([_part(each, here, media) for here, each in inner])
     if block.get("is_error") and isinstance(said, str):
         said = f"Error: {said}"  # conversations of models have no other place for it
     return {"role": "tool", "tool_call_id": use_id, "name": name_by_use[use_id], "content": said}
 
 
-def _part(block: Mapping[str, Any], place: str) -> dict[str, Any]:
+def _part(block: Mapping[str, Any], place: str, media: MediaCheck) -> dict[str, Any]:
     match block.get("type"):
         case "text":
             return {"type": "text", "text": text_at(f"{place}.text", block.get("text"))}
         case "image":
-            source = mapping_at(f"{place}.source", block.get("source"))
-            return {
-                "type": "image_url",
-                "image_url": {"url": _image_address(source, f"{place}.source"), "detail": "auto"},
-            }
+            url = _checked_image(mapping_at(f"{place}.source", block.get("source")), place, media)
+            return {"type": "image_url", "image_url": {"url": url, "detail": "auto"}}
         case "document" | "search_result" as kind:
             return {"type": "text", "text": _document(kind, block, place)}
         case _:
@@ -233,13 +240,19 @@ def _document(kind: str, block: Mapping[str, Any], place: str) -> str:
     return "\n\n".join([*head, *texts])
 
 
-def _image_address(source: Mapping[str, Any], place: str) -> str:
+def _checked_image(source: Mapping[str, Any], part: str, media: MediaCheck) -> str:
+    """The address of an image, or a data URI of it, which may be read."""
+    place = f"{part}.source"
     match source.get("type"):
         case "url":
-            return text_at(f"{place}.url", source.get("url"), empty=False)
+            url = text_at(f"{place}.url", source.get("url"), empty=False)
+            media.source(url, kind="image", place=f"{place}.url", part=part)
+            return url
         case "base64":
             kind = text_at(f"{place}.media_type", source.get("media_type"), empty=False)
-            return f"data:{kind};base64,{text_at(f'{place}.data', source.get('data'))}"
+            data = text_at(f"{place}.data", source.get("data"))
+            media.base64(data, kind="image", declared=kind.strip().lower(), place=f"{place}.data", part=part)
+            return f"data:{kind};base64,{data}"
         case kind:
             raise ApiError(
                 400, f"{place}.type is {kind!r:.60}, expected base64 or url", param=f"{place}.type"

@@ -11,6 +11,8 @@ from typing import Any
 from onnxgen.foundations.suggest import did_you_mean
 from onnxgen.server.errors import ApiError
 from onnxgen.server.formats.fields import list_at, mapping_at, text_at
+from onnxgen.server.generation.media_parts import check_media_part, is_media
+from onnxgen.server.media import MediaCheck
 
 Item = dict[str, Any]
 
@@ -57,6 +59,24 @@ def read_items(
                 param=f"{place}.type",
             )
     return items
+
+
+def check_media(items: Sequence[Item], media: MediaCheck) -> None:
+    """Judge the images and sounds of a request's items.
+
+    Args:
+        items: From `read_items`.
+        media: Judges them for the model that is asked.
+
+    Raises:
+        ApiError: 400, naming what is wrong with one; or the model has no sense for it.
+    """
+    for index, item in enumerate(items):
+        for name in ("content", "output"):
+            content = item.get(name)
+            for n, part in enumerate(content if isinstance(content, list) else ()):
+                if is_media(part["type"]):
+                    check_media_part(part, f"input[{index}].{name}[{n}]", media)
 
 
 def chat_messages(items: Sequence[Item]) -> list[dict[str, Any]]:

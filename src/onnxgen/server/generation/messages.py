@@ -8,22 +8,20 @@ from typing import Any, cast
 from onnxgen.foundations.json_text import json_kind
 from onnxgen.foundations.suggest import did_you_mean
 from onnxgen.server.errors import ApiError
+from onnxgen.server.generation.media_parts import check_media_part, is_media
+from onnxgen.server.media import MediaCheck
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _TEXT_PARTS = ("text", "input_text", "output_text")
-_MEDIA_PARTS = {
-    "image_url": "vision",
-    "input_image": "vision",
-    "image": "vision",
-    "input_audio": "hearing",
-    "audio_url": "hearing",
-    "video_url": "vision",
-    "file": "files",
-    "input_file": "files",
-}
 
 
-def normalized_messages(messages: Sequence[Mapping[str, Any]], *, max_messages: int) -> list[dict[str, Any]]:
+def normalized_messages(
+    messages: Sequence[Mapping[str, Any]],
+    *,
+    max_messages: int,
+    media: MediaCheck | None,
+    name: str = "messages",
+) -> list[dict[str, Any]]:
     """Messages in the form chat templates get.
 
     ``developer`` is ``system``; content that is missing or null is the empty text, but for answers that only call
@@ -33,22 +31,24 @@ def normalized_messages(messages: Sequence[Mapping[str, Any]], *, max_messages: 
     Args:
         messages: As they came.
         max_messages: The most that the operator allows.
+        media: Judges images and sounds; None: that was done, where the request had them.
+        name: The field of the request that they come from.
 
     Raises:
         ApiError: 400, naming the message and what is wrong with it.
     """
     if not messages:
-        raise ApiError(400, "messages is empty; a conversation has at least one", param="messages")
+        raise ApiError(400, f"{name} is empty; a conversation has at least one message", param=name)
     if len(messages) > max_messages:
         raise ApiError(
             400,
-            f"messages has {len(messages)} entries; this server allows at most {max_messages}",
-            param="messages",
+            f"{name} has {len(messages)} entries; this server allows at most {max_messages}",
+            param=name,
         )
-    return [_normalized(message, f"messages[{index}]") for index, message in enumerate(messages)]
+    return [_normalized(message, f"{name}[{index}]", media) for index, message in enumerate(messages)]
 
 
-def _normalized(message: Mapping[str, Any], place: str) -> dict[str, Any]:
+def _normalized(message: Mapping[str, Any], place: str, media: MediaCheck | None) -> dict[str, Any]:
     if not isinstance(message, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - routes may pass on what they got
         raise _wrong(place, f"{place} is {json_kind(message)}, expected an object with a role")
     role = message.get("role")
@@ -58,7 +58,7 @@ def _normalized(message: Mapping[str, Any], place: str) -> dict[str, Any]:
             f"{place}.role", f"{place}.role is {role!r:.60}{hint}; the roles are {', '.join(_ROLES)}"
         )
     result: dict[str, Any] = {"role": "system" if role == "developer" else role}
-    content = _content(message.get("content"), f"{place}.content")
+    content = _content(message.get("content"), f"{place}.content", media)
     if (name := message.get("name")) is not None:
         result["name"] = _text(name, f"{place}.name")
     if role == "tool":
@@ -120,17 +120,17 @@ def _call(call: Any, place: str) -> dict[str, Any]:
     }
 
 
-def _content(content: Any, place: str) -> str | list[dict[str, Any]]:
+def _content(content: Any, place: str, media: MediaCheck | None) -> str | list[dict[str, Any]]:
     if content is None:
         return ""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
         raise _wrong(place, f"{place} is {json_kind(content)}, expected a text or a list of parts")
-    return [_part(part, f"{place}[{n}]") for n, part in enumerate(cast("list[Any]", content))]
+    return [_part(part, f"{place}[{n}]", media) for n, part in enumerate(cast("list[Any]", content))]
 
 
-def _part(part: Any, place: str) -> dict[str, Any]:
+def _part(part: Any, place: str, media: MediaCheck | None) -> dict[str, Any]:
     if isinstance(part, str):
         return {"type": "text", "text": part}
     if not isinstance(part, Mapping):
@@ -141,8 +141,10 @@ def _part(part: Any, place: str) -> dict[str, Any]:
         return {"type": "text", "text": _text(fields.get("text"), f"{place}.text")}
     if kind == "refusal":
         return {"type": "text", "text": _text(fields.get("refusal"), f"{place}.refusal")}
-    if (sense := _MEDIA_PARTS.get(kind) if isinstance(kind, str) else None) is not None:
-        raise _wrong(place, f"{place} is of type {kind!r}, and this model has no {sense}; send text")
+    if is_media(kind):
+        if media is not None:
+            check_media_part(fields, place, media)
+        return dict(fields)
     raise _wrong(
         f"{place}.type", f"{place}.type is {kind!r:.60}; the types are text, refusal, image_url, input_audio"
     )

@@ -1,15 +1,18 @@
-"""`MediaReader`: images and sounds of messages as bytes, wherever they are and within a policy."""
+"""`MediaReader`: images and sounds of messages as bytes, wherever they are and within a policy.
+
+Models that see or hear get what `MediaCheck` let pass from here.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
 
+from onnxgen.server.media.check import allowed_scheme
 from onnxgen.server.media.content import check_pixels, checked_type
 from onnxgen.server.media.data_uri import data_of_base64, data_of_uri
 from onnxgen.server.media.fetch import Fetcher
 from onnxgen.server.media.policy import Kind, MediaPolicy
-from onnxgen.server.media.refusal import refusal
 
 _INLINE_CHARS = 64 * 1024  # more is decoded in a thread
 
@@ -50,16 +53,8 @@ class MediaReader:
         Raises:
             ApiError: It is not allowed, damaged, too large, too slow or something else.
         """
-        scheme = source[:8].partition(":")[0].lower()
-        if scheme == "data":
+        if allowed_scheme(source, self._policy, place=place) == "data":
             declared, data = await self._decoded(source, place)
-        elif scheme not in ("http", "https"):
-            raise refusal(place, "it must be a data URI (data:TYPE;base64,DATA)" + self._or_address())
-        elif not self._policy.allow_urls:
-            raise refusal(
-                place,
-                "this server fetches nothing; send a data URI, or let its operator set --allow-media-urls",
-            )
         else:
             declared, data = await self._fetcher.fetch(source, place=place)
         return await self._checked(data, kind=kind, declared=declared, place=place)
@@ -98,6 +93,3 @@ class MediaReader:
         if kind == "image":
             await asyncio.to_thread(check_pixels, data, max_pixels=self._policy.max_pixels, place=place)
         return Media(media_type, data)
-
-    def _or_address(self) -> str:
-        return ", or an http or https address" if self._policy.allow_urls else ""

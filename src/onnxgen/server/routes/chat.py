@@ -19,6 +19,7 @@ from onnxgen.server.generation.chat_answer import chat_choice
 from onnxgen.server.generation.chat_events import ChatEvents
 from onnxgen.server.generation.fingerprint import system_fingerprint
 from onnxgen.server.generation.kept_answer import KeptAnswer, session_tokens
+from onnxgen.server.generation.media_parts import media_check
 from onnxgen.server.generation.messages import normalized_messages
 from onnxgen.server.generation.options import generation_options
 from onnxgen.server.generation.prompt_options import prompt_options
@@ -108,7 +109,9 @@ class _Chat:
     async def open(self, model: LoadedModel, stack: AsyncExitStack) -> Answers:
         """Ask the model."""
         fields, settings = self._fields, self._services.settings
-        messages = normalized_messages(fields.messages, max_messages=settings.max_messages)
+        messages = normalized_messages(
+            fields.messages, max_messages=settings.max_messages, media=media_check(settings, model)
+        )
         if len(fields.tools or ()) > settings.max_tools:
             raise ApiError(
                 400,

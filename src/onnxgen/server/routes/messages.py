@@ -31,7 +31,8 @@ from onnxgen.server.formats.messages_answer import MessageWriter
 from onnxgen.server.generation.answers import Answers, request_id_of, tenant_of
 from onnxgen.server.generation.ask import ChatAsk, open_chat
 from onnxgen.server.generation.client_watch import asked_model
-from onnxgen.server.generation.large_requests import read_request
+from onnxgen.server.generation.large_requests import MAX_COUNTED_TOKENS, read_request
+from onnxgen.server.generation.media_parts import media_check
 from onnxgen.server.generation.messages import normalized_messages
 from onnxgen.server.generation.options import generation_options
 from onnxgen.server.generation.prompt_options import prompt_options
@@ -75,7 +76,11 @@ async def count_tokens(http: Request, asked: MessagesPrompt) -> TokenCount:
     async with asked_model(http, exchange.services, asked.model) as model:
         ask = await exchange.ask(model)
         prompt = await asyncio.to_thread(
-            model.text.chat_prompt, ask.messages, tools=ask.tools, prompt_options=ask.prompt_options
+            model.text.chat_prompt,
+            ask.messages,
+            tools=ask.tools,
+            prompt_options=ask.prompt_options,
+            max_tokens=MAX_COUNTED_TOKENS,
         )
         return TokenCount(input_tokens=len(prompt.token_ids))
 
@@ -126,8 +131,10 @@ class _Exchange:
                 f"messages has {len(asked.messages)} entries; this server allows at most {settings.max_messages}",
                 param="messages",
             )
-        told = with_system(system_text(asked.system), chat_messages(asked.messages))
-        messages = normalized_messages(told, max_messages=settings.max_messages)
+        told = with_system(
+            system_text(asked.system), chat_messages(asked.messages, media_check(settings, model))
+        )
+        messages = normalized_messages(told, max_messages=settings.max_messages, media=None)
         last = messages[-1]
         return ChatAsk(
             messages=messages,

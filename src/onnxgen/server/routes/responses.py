@@ -16,7 +16,7 @@ from onnxgen.facade.results import Chunk, Completion
 from onnxgen.server.errors import ApiError, as_api_error
 from onnxgen.server.formats.conversations import shortened, with_system
 from onnxgen.server.formats.event_text import event_text
-from onnxgen.server.formats.response_items import Item, chat_messages, read_items
+from onnxgen.server.formats.response_items import Item, chat_messages, check_media, read_items
 from onnxgen.server.formats.response_object import begun_response
 from onnxgen.server.formats.response_store import StoredResponse
 from onnxgen.server.formats.response_tools import chat_response_format, chat_tool_choice, chat_tools
@@ -25,6 +25,7 @@ from onnxgen.server.generation.answers import Answers, tenant_of
 from onnxgen.server.generation.ask import ChatAsk, open_chat
 from onnxgen.server.generation.client_watch import asked_model
 from onnxgen.server.generation.large_requests import read_request
+from onnxgen.server.generation.media_parts import media_check
 from onnxgen.server.generation.messages import normalized_messages
 from onnxgen.server.generation.options import generation_options
 from onnxgen.server.generation.prompt_options import prompt_options
@@ -105,7 +106,9 @@ class _Exchange:
             ApiError: Naming the field that is at fault.
         """
         asked, settings = self._asked, self.services.settings
-        self._items = [*self._items, *self._new_items()]
+        new = self._new_items()
+        check_media(new, media_check(settings, model))
+        self._items = [*self._items, *new]
         messages = with_system(asked.instructions, chat_messages(self._items))
         tools = asked.tools or []
         if len(tools) > settings.max_tools:
@@ -120,7 +123,9 @@ class _Exchange:
         # a bound, unlike max_tokens of chat: what the context leaves may be less
         options = generation_options(fields, model=model, settings=settings).with_changes({"allow_cap": True})
         return ChatAsk(
-            messages=normalized_messages(messages, max_messages=settings.max_messages),
+            messages=normalized_messages(
+                messages, max_messages=settings.max_messages, media=None, name="input"
+            ),
             tools=told or None,
             options=options,
             prompt_options=prompt_options(

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from onnxgen.server.errors import ApiError
 from onnxgen.server.generation.answers import tenant_of
+from onnxgen.server.generation.media_parts import media_check
 from onnxgen.server.generation.messages import normalized_messages
 from onnxgen.server.protection.key_check import ANONYMOUS
 from onnxgen.server.schemas.sessions import (
@@ -36,7 +37,10 @@ async def create(request: Request, asked: SessionRequest | None = None) -> Sessi
     services = services_of(request)
     messages: list[dict[str, Any]] = []
     if asked is not None and asked.messages is not None:
-        messages = normalized_messages(asked.messages, max_messages=services.settings.max_messages)
+        settings = services.settings
+        messages = normalized_messages(
+            asked.messages, max_messages=settings.max_messages, media=media_check(settings)
+        )
     return _shown(services.sessions.create(tenant_of(request), messages), services.sessions)
 
 

@@ -11,10 +11,13 @@ from pydantic_core import to_json
 
 from onnxgen.engine.request import check_ids
 from onnxgen.preprocess.chat_template import ChatPrompt
+from onnxgen.preprocess.long_texts import check_length
 from onnxgen.preprocess.template_messages import text_size
 from onnxgen.server.errors import ApiError
 from onnxgen.server.generation.answers import INLINE_SIZE
 from onnxgen.server.generation.client_watch import asked_model
+from onnxgen.server.generation.large_requests import MAX_COUNTED_TOKENS
+from onnxgen.server.generation.media_parts import media_check
 from onnxgen.server.generation.messages import normalized_messages
 from onnxgen.server.generation.prompt_options import prompt_options
 from onnxgen.server.generation.unknown_fields import log_unknown_fields
@@ -145,6 +148,7 @@ async def _tokens(model: LoadedModel, fields: TokenizeRequest, settings: ServerS
     tokenizer = tokenizer_of(model)
 
     def encode() -> list[int]:
+        check_length(text, MAX_COUNTED_TOKENS, tokenizer=tokenizer)
         parse = fields.parse_special is not False
         return tokenizer.encode(text, add_special_tokens=special, parse_special=parse)
 
@@ -171,7 +175,9 @@ async def _chat_prompt(
     if len(fields.tools or ()) > settings.max_tools:
         raise _wrong("tools", f"this server allows at most {settings.max_tools} tools")
     llm = model.text
-    messages = normalized_messages(given, max_messages=settings.max_messages)
+    messages = normalized_messages(
+        given, max_messages=settings.max_messages, media=media_check(settings, model)
+    )
     variables = dict(fields.chat_template_kwargs or {})
     if fields.documents is not None:
         variables.setdefault("documents", fields.documents)
@@ -189,6 +195,7 @@ async def _chat_prompt(
             tools=fields.tools or None,
             prompt_options=options,
             add_generation_prompt=not continues and fields.add_generation_prompt is not False,
+            max_tokens=MAX_COUNTED_TOKENS,
         )
 
     return await _done(render, size=INLINE_SIZE + 1 if fields.tools else text_size(messages))

@@ -8,6 +8,10 @@ import pytest
 
 from onnxgen.server.errors import ApiError
 from onnxgen.server.formats.message_blocks import chat_messages, chat_tool_choice, chat_tools, system_text
+from onnxgen.server.media import MediaCheck, MediaPolicy
+
+SEEING = MediaCheck(MediaPolicy(allow_urls=True), senses=("image",))
+PNG = "iVBORw0KGgo="  # its first bytes
 
 _USE = {"type": "tool_use", "id": "t1", "name": "f", "input": {"city": "Zürich"}}
 
@@ -22,7 +26,7 @@ def _result(content: Any, **more: Any) -> dict[str, Any]:
 
 def _after_use(*blocks: Any) -> list[dict[str, Any]]:
     return chat_messages(
-        [{"role": "assistant", "content": [_USE]}, {"role": "user", "content": list(blocks)}]
+        [{"role": "assistant", "content": [_USE]}, {"role": "user", "content": list(blocks)}], SEEING
     )[1:]
 
 
@@ -40,7 +44,7 @@ def test_texts_stay_in_their_order() -> None:
         {"role": "system", "content": "It is late."},
         {"role": "user", "content": [_text("a"), _text("b")]},
     ]
-    assert chat_messages(given) == [
+    assert chat_messages(given, SEEING) == [
         {"role": "user", "content": "Hi"},
         {"role": "assistant", "content": "Hello"},
         {"role": "system", "content": "It is late."},
@@ -55,7 +59,7 @@ def test_thoughts_and_uses_are_parts_of_the_answer() -> None:
         _text("Look"),
         _USE,
     ]
-    assert chat_messages([{"role": "assistant", "content": blocks}]) == [
+    assert chat_messages([{"role": "assistant", "content": blocks}], SEEING) == [
         {
             "role": "assistant",
             "content": "Look",
@@ -84,11 +88,11 @@ def test_a_failed_tool_is_said_to_have_failed() -> None:
 
 
 def test_images_become_parts_that_chat_has() -> None:
-    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
     linked = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}
-    parts = chat_messages([{"role": "user", "content": [image, linked]}])[0]["content"]
+    parts = chat_messages([{"role": "user", "content": [image, linked]}], SEEING)[0]["content"]
     assert [part["image_url"]["url"] for part in parts] == [
-        "data:image/png;base64,AA==",
+        f"data:image/png;base64,{PNG}",
         "https://example.org/a.png",
     ]
 
@@ -103,7 +107,7 @@ def test_images_become_parts_that_chat_has() -> None:
     ],
 )  # fmt: skip
 def test_documents_of_text_are_text(block: dict[str, Any]) -> None:
-    assert chat_messages([{"role": "user", "content": [block, _text("?")]}]) == [
+    assert chat_messages([{"role": "user", "content": [block, _text("?")]}], SEEING) == [
         {"role": "user", "content": "T\n\na\n\n?"}
     ]
     assert _after_use(_result([block]))[0]["content"] == "T\n\na"
@@ -131,7 +135,7 @@ def test_documents_of_text_are_text(block: dict[str, Any]) -> None:
 )  # fmt: skip
 def test_what_is_no_message_is_refused_by_its_place(given: Any, param: str) -> None:
     with pytest.raises(ApiError) as caught:
-        chat_messages(given)
+        chat_messages(given, SEEING)
     assert (caught.value.status, caught.value.param) == (400, param)
 
 

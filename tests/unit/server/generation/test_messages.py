@@ -6,12 +6,13 @@ from hypothesis import strategies as st
 
 from onnxgen.server.errors import ApiError
 from onnxgen.server.generation.messages import normalized_messages
+from onnxgen.server.media import MediaCheck, MediaPolicy
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a":1}'}}
 
 
 def normalized(*messages, most=8):
-    return normalized_messages(messages, max_messages=most)
+    return normalized_messages(messages, max_messages=most, media=MediaCheck(MediaPolicy(), senses=()))
 
 
 @pytest.mark.parametrize(
@@ -81,9 +82,9 @@ def test_what_clients_do_differently_comes_to_one_form(sent, meant):
         ({"role": "user", "content": [{"type": "text"}]}, "messages[0].content[0].text", "expected a text"),
         ({"role": "user", "content": [{"type": ["text"]}]}, "messages[0].content[0].type", "types are"),
         (
-            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]},
-            "messages[0].content[0]",
-            "no vision",
+            {"role": "user", "content": [{"type": "video_url", "video_url": {"url": "x"}}]},
+            "messages[0].content[0].type",
+            "'video_url'",
         ),
         ({"role": "tool", "content": "x"}, "messages[0].tool_call_id", "which call"),
         (

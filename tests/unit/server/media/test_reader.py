@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from onnxgen.server.errors import ApiError
-from onnxgen.server.media import MediaPolicy, MediaReader
+from onnxgen.server.media import MediaPolicy
 from onnxgen.server.media.content import type_of
 from onnxgen.server.media.policy import TYPES
+from onnxgen.server.media.reader import MediaReader
 
 WAV = b"RIFF\x24\0\0\0WAVEfmt \x10\0\0\0" + bytes(20)
 

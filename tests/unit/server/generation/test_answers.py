@@ -11,7 +11,8 @@ from chat_server import WAIT_S, HeardObserver
 from onnxgen.errors import BackendError, OptionError, QueueFullError
 from onnxgen.facade.results import Chunk, Completion, Timings, Usage
 from onnxgen.server.errors import ApiError
-from onnxgen.server.generation.answers import INLINE_SIZE, ClientLeftError, open_answers
+from onnxgen.server.generation.answers import INLINE_SIZE, open_answers
+from onnxgen.server.generation.client_watch import ClientLeftError
 from onnxgen.server.settings import ServerSettings
 
 DONE = Completion("ab", (1, 2), "eos", Usage(3, 2, 0), Timings(None, None, None, None))

@@ -7,7 +7,7 @@ import pytest
 
 from chat_server import WAIT_S
 from onnxgen.server.generation import event_stream
-from onnxgen.server.generation.answers import ClientLeftError
+from onnxgen.server.generation.client_watch import ClientLeftError
 from onnxgen.server.generation.event_stream import KEEP_ALIVE, EventStream
 from onnxgen.server.write_now import offer_writer
 
@@ -216,7 +216,7 @@ def test_an_error_is_the_last_event():
 def test_nothing_is_said_to_a_client_that_left():
     async def events():
         yield b"a"
-        raise ClientLeftError("gone")
+        raise ClientLeftError
 
     async def work():
         socket = Socket()

@@ -255,6 +255,28 @@ def test_work_ends_when_its_client_leaves():
     assert world.observed[0].ends == [("cancelled", 499)]
 
 
+def test_a_model_is_in_use_as_long_as_its_work_goes_on():
+    slow = SlowEmbedder()
+    world = World(slow)
+    with server_doubles.running(world.app) as url:
+        with (
+            httpx.Client(base_url=url, timeout=httpx.Timeout(WAIT_S, read=0.2)) as client,
+            pytest.raises(httpx.ReadTimeout),
+        ):
+            client.post("/v1/embeddings", json={"input": "a"})
+        wait = threading.Event()
+        while not world.observed[0].ends:
+            wait.wait(0.01)
+        wait.wait(0.2)
+        assert world.in_use == 1  # its client has left, and its one step has not ended
+        slow.go.release()
+        for _ in range(WAIT_S * 100):
+            if world.in_use == 0:
+                break
+            wait.wait(0.01)
+    assert world.in_use == 0
+
+
 def test_openais_client_reads_the_vectors(world, embedder):
     with (
         server_doubles.running(world.app) as url,

@@ -11,8 +11,7 @@ from typing import Any
 from onnxgen.foundations.suggest import did_you_mean
 from onnxgen.server.errors import ApiError
 from onnxgen.server.formats.fields import list_at, mapping_at, text_at
-from onnxgen.server.generation.media_parts import check_media_part, is_media
-from onnxgen.server.media import MediaCheck
+from onnxgen.server.media import MediaCheck, check_media_part, is_media
 
 Item = dict[str, Any]
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from onnxgen.foundations.json_text import json_kind
 from onnxgen.foundations.suggest import did_you_mean
 from onnxgen.server.errors import ApiError
-from onnxgen.server.generation.media_parts import check_media_part, is_media
-from onnxgen.server.media import MediaCheck
+from onnxgen.server.media import MediaCheck, MediaPolicy, check_media_part, is_media
+
+if TYPE_CHECKING:
+    from onnxgen.server.models.table import LoadedModel
+    from onnxgen.server.settings import ServerSettings
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _TEXT_PARTS = ("text", "input_text", "output_text")
@@ -46,6 +49,16 @@ def normalized_messages(
             param=name,
         )
     return [_normalized(message, f"{name}[{index}]", media) for index, message in enumerate(messages)]
+
+
+def media_check(settings: ServerSettings, model: LoadedModel | None = None) -> MediaCheck:
+    """What judges images and sounds for a model; None: for conversations that no model has read yet.
+
+    Raises:
+        ApiError: The model writes nothing.
+    """
+    senses = () if model is None else model.text.spec.senses
+    return MediaCheck(MediaPolicy(allow_urls=settings.allow_media_urls), senses)
 
 
 def _normalized(message: Mapping[str, Any], place: str, media: MediaCheck | None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ every request brings; `onnxgen.server.media.reader.MediaReader` is for models th
 from __future__ import annotations
 
 from onnxgen.server.media.check import MediaCheck
+from onnxgen.server.media.parts import check_media_part, is_media
 from onnxgen.server.media.policy import Kind, MediaPolicy
 
-__all__ = ["Kind", "MediaCheck", "MediaPolicy"]
+__all__ = ["Kind", "MediaCheck", "MediaPolicy", "check_media_part", "is_media"]

@@ -19,8 +19,7 @@ from onnxgen.server.generation.chat_answer import chat_choice
 from onnxgen.server.generation.chat_events import ChatEvents
 from onnxgen.server.generation.fingerprint import system_fingerprint
 from onnxgen.server.generation.kept_answer import KeptAnswer, session_tokens
-from onnxgen.server.generation.media_parts import media_check
-from onnxgen.server.generation.messages import normalized_messages
+from onnxgen.server.generation.messages import media_check, normalized_messages
 from onnxgen.server.generation.options import generation_options
 from onnxgen.server.generation.prompt_options import prompt_options
 from onnxgen.server.generation.respond import respond
@@ -167,6 +166,7 @@ class _Chat:
             show_reasoning=self._show_reasoning,
             at_end=self._at_end,
         )
+        answers.shortcut.write_with(events.chunk)
         return events.stream(answers)
 
     async def _ask(

@@ -25,8 +25,7 @@ from onnxgen.server.generation.answers import Answers, tenant_of
 from onnxgen.server.generation.ask import ChatAsk, open_chat
 from onnxgen.server.generation.client_watch import asked_model
 from onnxgen.server.generation.large_requests import read_request
-from onnxgen.server.generation.media_parts import media_check
-from onnxgen.server.generation.messages import normalized_messages
+from onnxgen.server.generation.messages import media_check, normalized_messages
 from onnxgen.server.generation.options import generation_options
 from onnxgen.server.generation.prompt_options import prompt_options
 from onnxgen.server.generation.respond import respond

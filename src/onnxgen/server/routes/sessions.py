@@ -8,8 +8,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from onnxgen.server.errors import ApiError
 from onnxgen.server.generation.answers import tenant_of
-from onnxgen.server.generation.media_parts import media_check
-from onnxgen.server.generation.messages import normalized_messages
+from onnxgen.server.generation.messages import media_check, normalized_messages
 from onnxgen.server.protection.key_check import ANONYMOUS
 from onnxgen.server.schemas.sessions import (
     SessionList,

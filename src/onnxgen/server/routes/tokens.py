@@ -17,8 +17,7 @@ from onnxgen.server.errors import ApiError
 from onnxgen.server.generation.answers import INLINE_SIZE
 from onnxgen.server.generation.client_watch import asked_model
 from onnxgen.server.generation.large_requests import MAX_COUNTED_TOKENS
-from onnxgen.server.generation.media_parts import media_check
-from onnxgen.server.generation.messages import normalized_messages
+from onnxgen.server.generation.messages import media_check, normalized_messages
 from onnxgen.server.generation.prompt_options import prompt_options
 from onnxgen.server.generation.unknown_fields import log_unknown_fields
 from onnxgen.server.schemas.chat import ChatRequest

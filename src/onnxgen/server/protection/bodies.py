@@ -59,7 +59,7 @@ class BodyLimits:
         declared = headers.get("content-length", "")
         if declared.isdecimal() and int(declared[:20]) > self._max_bytes:
             raise self._too_large(f"it has {short_number(declared)} bytes")
-        is_json = "json" in headers.get("content-type", "json")
+        is_json = "json" in headers.get("content-type", "json").lower()
         shape = JsonShape(max_depth=self._max_depth, max_containers=self._max_containers)
         pieces: list[bytes] = []
         num_bytes, more = 0, True

@@ -446,6 +446,8 @@ def test_a_body_is_nested_up_to_the_limit_and_no_further():
     text = b"[" + b"[]," * 200_000 + b"[]]"
     answer = ask(app, "POST", "/v1/echo", content=text, headers=headers)
     assert code_of(answer) == (400, "too_intricate")
+    headers["Content-Type"] = "Application/JSON; charset=utf-8"  # names of types have no case
+    assert code_of(ask(app, "POST", "/v1/echo", content=text, headers=headers)) == (400, "too_intricate")
     text = json.dumps({"code": "[" * 1000}).encode()
     assert ask(app, "POST", "/v1/echo", content=text, headers=headers).status_code == 200
 

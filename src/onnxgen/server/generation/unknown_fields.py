@@ -8,7 +8,7 @@ from collections.abc import Container
 from pydantic import BaseModel
 
 _log = logging.getLogger(__name__)
-_MOST = 1000
+_MOST = 100
 """Names that are remembered; clients can make up as many as they like."""
 
 

@@ -135,7 +135,7 @@ class CompletionAsk:
             ids = llm.prompt_ids(prompt)
         if keep is None:
             return ids
-        return ids[-keep:] if keep > 0 else ids[-max(llm.spec.context_length - new, 1) :]
+        return ids[-keep:] if keep > 0 else ids[-max(llm.context_length - new, 1) :]
 
     def _whole_text(self, prompt: str | list[int]) -> str | None:
         """The text of a prompt that has all of it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from onnxgen.facade.async_llm import AsyncLLM
 from onnxgen.facade.embedder import Embedder
@@ -11,6 +12,9 @@ from onnxgen.foundations.process_memory import resident_bytes
 from onnxgen.server.errors import ApiError
 from onnxgen.server.models.entry import ModelEntry
 from onnxgen.server.models.refusals import was_unloaded
+
+if TYPE_CHECKING:
+    from onnxgen.preprocess.tokenizer import Tokenizer
 
 
 class LoadedModel:
@@ -58,6 +62,22 @@ class LoadedModel:
     def embedder(self) -> Embedder | None:
         """What gives vectors, if that was loaded already."""
         return self._embedder
+
+    @property
+    def context_length(self) -> int | None:
+        """Tokens that it takes, prompt and answer together; None where nothing limits them."""
+        if self.llm is not None:
+            return self.llm.context_length
+        return None if self._embedder is None else self._embedder.max_length
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Text to token ids and back.
+
+        Raises:
+            ApiError: It was unloaded.
+        """
+        return self.vectors.tokenizer if self.llm is None else self.llm.tokenizer
 
     @property
     def text(self) -> AsyncLLM:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from onnxgen.facade.embedder import Embedder
 from onnxgen.server.errors import ApiError
 from onnxgen.server.models.entry import ModelEntry, Task
 from onnxgen.server.models.limits import Held
@@ -105,14 +104,6 @@ class Place:
         if self.timer is None or self.state is not ModelState.READY:
             return None
         return max(0.0, self.timer.when() - now)
-
-
-def context_of(model: LoadedModel) -> int | None:
-    """Tokens that a loaded model takes, prompt and answer together; None where nothing limits them."""
-    if model.llm is not None:
-        return model.llm.context_length
-    embedder: Embedder | None = model.embedder
-    return None if embedder is None else embedder.max_length
 
 
 def _task(entry: ModelEntry, model: LoadedModel | None) -> Task:

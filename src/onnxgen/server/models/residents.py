@@ -13,7 +13,7 @@ from onnxgen.server.models.engine_care import EngineCare, end_tasks
 from onnxgen.server.models.entry import ModelEntry
 from onnxgen.server.models.limits import TableLimits, fits, least_recently_used
 from onnxgen.server.models.loaded import LoadedModel
-from onnxgen.server.models.place import Place, context_of
+from onnxgen.server.models.place import Place
 from onnxgen.server.models.refusals import load_refusal
 from onnxgen.server.models.states import ModelState
 from onnxgen.server.models.warm_up import warm_up
@@ -154,7 +154,7 @@ class Residents:
             return
         place.state = ModelState.READY
         place.failures, place.refusal, place.error, place.restarts = 0, None, None, 0
-        place.known_context = context_of(model)
+        place.known_context = model.context_length
         place.measure()
         if model.llm is not None and not self.is_closing:
             self.care.begin(place, model.llm)

@@ -62,7 +62,7 @@ async def detokenize(http: Request, fields: DetokenizeRequest) -> Text:
     services = services_of(http)
     log_unknown_fields(fields, services.unknown_fields)
     async with asked_model(http, services, fields.model) as model:
-        tokenizer, skip = tokenizer_of(model), bool(fields.skip_special_tokens)
+        tokenizer, skip = model.tokenizer, bool(fields.skip_special_tokens)
 
         def decode() -> str:
             check_ids(fields.tokens, tokenizer.vocab_size, what="tokens")
@@ -88,12 +88,12 @@ async def tokenizer_info(
 ) -> TokenizerInfo:
     """Special tokens, the context and the chat template of a model."""
     async with asked_model(http, services_of(http), model) as loaded:
-        tokenizer = tokenizer_of(loaded)
+        tokenizer = loaded.tokenizer
         named = tokenizer.special_tokens
         return {
             "model": loaded.id,
             "vocab_size": tokenizer.vocab_size,
-            "model_max_length": max_length_of(loaded),
+            "model_max_length": loaded.context_length,
             "bos_token": named.get("bos_token"),
             "eos_token": named.get("eos_token"),
             "pad_token": named.get("pad_token"),
@@ -127,16 +127,6 @@ def check_tokenize(fields: TokenizeRequest) -> None:
         )
 
 
-def tokenizer_of(model: LoadedModel) -> Tokenizer:
-    """The tokenizer of a model of any kind."""
-    return model.vectors.tokenizer if model.llm is None else model.llm.tokenizer
-
-
-def max_length_of(model: LoadedModel) -> int | None:
-    """The longest text of a model, in tokens; None where nothing limits it."""
-    return model.vectors.max_length if model.llm is None else model.llm.spec.context_length
-
-
 async def _tokens(model: LoadedModel, fields: TokenizeRequest, settings: ServerSettings) -> Tokens:
     if fields.messages is not None:
         prompt = await _chat_prompt(model, fields, fields.messages, settings)
@@ -144,7 +134,7 @@ async def _tokens(model: LoadedModel, fields: TokenizeRequest, settings: ServerS
     text = fields.content if fields.prompt is None else fields.prompt
     assert text is not None
     special = bool(fields.add_special) if fields.prompt is None else fields.add_special_tokens is not False
-    tokenizer = tokenizer_of(model)
+    tokenizer = model.tokenizer
 
     def encode() -> list[int]:
         check_length(text, MAX_COUNTED_TOKENS, tokenizer=tokenizer)
@@ -208,9 +198,9 @@ async def _done(work: Callable[[], T], *, size: int) -> T:
 def _counted(model: LoadedModel, fields: TokenizeRequest, ids: list[int]) -> Tokens:
     names = None
     if fields.return_token_strs:
-        tokenizer = tokenizer_of(model)
+        tokenizer = model.tokenizer
         names = [tokenizer.id_to_token(token) or "" for token in ids]
-    return {"count": len(ids), "max_model_len": max_length_of(model), "tokens": ids, "token_strs": names}
+    return {"count": len(ids), "max_model_len": model.context_length, "tokens": ids, "token_strs": names}
 
 
 def _piece(tokenizer: Tokenizer, token: int) -> TokenPiece:

@@ -10,9 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import server_doubles
+from onnxgen.engine.config import EngineConfig
 from onnxgen.facade.embedder import Embedder
 from onnxgen.preprocess.tokenizer import Tokenizer
 from onnxgen.server.app import create_app
+from onnxgen.server.models import LoadedModel, ModelEntry
 from onnxgen.server.routes import tokens
 from onnxgen.server.settings import ServerSettings
 from tiny_model_folder import CONTEXT, fake_backend, with_added_bos, write_model_folder
@@ -86,9 +88,8 @@ def test_special_tokens_in_texts_are_tokens_unless_asked_otherwise(served):
 def test_a_tokenizers_own_special_tokens_are_added_where_each_form_has_them(tmp_path):
     folder = with_added_bos(write_model_folder(tmp_path / "model"))
     tokenizer = Tokenizer.from_folder(folder)
-    model = types.SimpleNamespace(
-        id="m", llm=None, vectors=types.SimpleNamespace(tokenizer=tokenizer, max_length=7)
-    )
+    embedder = types.SimpleNamespace(tokenizer=tokenizer, max_length=7)
+    model = LoadedModel(ModelEntry("m", str(folder)), embedder=embedder)
     found = {
         name: ask_alone(model, body)["tokens"][0] == BOS
         for name, body in {
@@ -131,7 +132,7 @@ def ask_alone(model, body, path="/tokenize"):
 
 def test_models_that_give_vectors_have_tokens_too(tmp_path):
     with Embedder(write_model_folder(tmp_path), backend=fake_backend(hidden_size=4)) as embedder:
-        model = types.SimpleNamespace(id="vectors", llm=None, vectors=embedder)
+        model = LoadedModel(ModelEntry("vectors", str(tmp_path)), embedder=embedder)
         found = ask_alone(model, {"prompt": "the"})
         assert (found["tokens"], found["max_model_len"]) == (embedder.tokenizer.encode("the"), CONTEXT)
         assert ask_alone(model, {"tokens": found["tokens"]}, "/detokenize")["prompt"] == "the"
@@ -244,3 +245,21 @@ def test_fields_that_mean_nothing_are_named_once(served, caplog):
 def test_no_tokens_are_no_text(served):
     assert answer(served, "/detokenize", tokens=[]) == {"content": "", "prompt": ""}
     assert answer(served, "/tokenize", content="") == {"tokens": []}
+
+
+def test_the_context_is_what_the_operator_gives(tmp_path):
+    given = server_doubles.fake_services(
+        tmp_path, engine=EngineConfig(max_seq_tokens=64), context=CONTEXT * 2
+    )
+
+    async def go():
+        async with server_doubles.client(create_app(given)) as client:
+            asked = {"prompt": "the other " * 200}
+            counted = (await client.post("/tokenize", json=asked)).json()
+            info = (await client.get("/tokenizer_info")).json()
+            cut = {**asked, "truncate_prompt_tokens": -1, "max_tokens": 3, "ignore_eos": True}
+            completion = (await client.post("/v1/completions", json=cut)).json()
+            await given.models.aclose()
+            return counted["max_model_len"], info["model_max_length"], completion["usage"]["prompt_tokens"]
+
+    assert asyncio.run(asyncio.wait_for(go(), 60)) == (64, 64, 61)

@@ -2,7 +2,7 @@
 
 Paths of Anthropic's API answer in its form, all others in OpenAI's:
 
-    /v1/messages   {"type": "error", "error": {"type", "message"}, "request_id"}
+    /v1/messages   {"type": "error", "error": {"type", "message", "details": {"error_code"}}, "request_id"}
     elsewhere      {"error": {"message", "type", "param", "code"}}
 """
 
@@ -76,11 +76,10 @@ def error_body(error: ApiError, *, path: str, request_id: str | None) -> dict[st
     if path != "/v1/messages" and not path.startswith("/v1/messages/"):
         return error.body
     kind = _ANTHROPIC_TYPES.get(error.status, "api_error" if error.status >= 500 else "invalid_request_error")
-    return {
-        "type": "error",
-        "error": {"type": kind, "message": error.message},
-        "request_id": request_id,
-    }
+    told: dict[str, Any] = {"type": kind, "message": error.message}
+    if error.code is not None:
+        told["details"] = {"error_code": error.code}
+    return {"type": "error", "error": told, "request_id": request_id}
 
 
 def told_error(error: BaseException, scope: Scope) -> ApiError:

@@ -72,11 +72,19 @@ def output_format(asked: MessagesPrompt) -> dict[str, Any] | None:
 
 
 def refuse_what_is_not_here(asked: MessagesPrompt) -> None:
-    """Refuse what a server would have to run.
+    """Refuse what a server would have to run or to keep.
 
     Raises:
         ApiError: Naming the field.
     """
+    if asked.thread is not None:
+        # By this code Anthropic's client knows to send the whole conversation instead.
+        raise ApiError(
+            400,
+            "thread: this server keeps no messages; send the whole conversation each time, what was computed of it is reused",
+            param="thread",
+            code="thread_unsupported_request",
+        )
     refused = {
         "container": (asked.container is not None, "this server runs no code"),
         "mcp_servers": (bool(asked.mcp_servers), "this server calls no tools; offer them in tools"),

@@ -146,11 +146,9 @@ class ResponseWriter:
         block, index = step.block, step.block.index
         name = "response.function_call_arguments"
         if step.what == "open":
-            return [
-                self._event(
-                    "response.output_item.added", output_index=index, item=self._item(block, "in_progress")
-                )
-            ]
+            # clients add what follows to what the item has
+            added = {**self._item(block, "in_progress"), "arguments": ""}
+            return [self._event("response.output_item.added", output_index=index, item=added)]
         if step.what == "grow":
             return [self._event(f"{name}.delta", **place, delta=step.text)]
         assert block.call is not None

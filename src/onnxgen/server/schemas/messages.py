@@ -61,6 +61,8 @@ class MessagesPrompt(GenerationFields):
     """Refused unless empty: this server runs no tools."""
     container: Any = None
     """Refused: this server runs no tools."""
+    thread: Any = None
+    """Refused: send the whole conversation each time."""
 
 
 class MessagesRequest(MessagesPrompt):

@@ -186,13 +186,15 @@ def test_streams_add_up_and_are_what_the_client_reads() -> None:
             if event["type"].endswith(".delta"):
                 index = event["output_index"]
                 deltas[index] = deltas.get(index, "") + event["delta"]
+            elif event["type"] == "response.output_item.added":
+                deltas[event["output_index"]] = event["item"].get("arguments", "")
             elif event["type"] == "response.output_item.done":
                 by_item[event["output_index"]] = event["item"]
         Response.model_validate(response, strict=True)
         assert [by_item[index] for index in sorted(by_item)] == response["output"]
         for index, item in by_item.items():
             whole = item["arguments"] if item["type"] == "function_call" else item["content"][0]["text"]
-            assert deltas.get(index, "") == whole
+            assert deltas[index] == whole
         said = [what for kind, what in pieces if kind == "text"]
         shown = [item["content"][0]["text"] for item in response["output"] if item["type"] == "message"]
         assert "".join("".join(shown).split()) == "".join("".join(said).split())

@@ -146,6 +146,35 @@ def test_tools_are_used_and_their_results_answered(client: anthropic.Anthropic) 
     assert _plain(answer) == [{"type": "text", "text": "Both are sunny."}]
 
 
+def test_the_loop_of_the_client_sends_everything_where_threads_are_refused(
+    client: anthropic.Anthropic,
+) -> None:
+    results = iter("12")
+
+    @anthropic.beta_tool
+    def weather(city: str) -> str:
+        """The weather."""
+        return next(results)
+
+    @anthropic.beta_tool
+    def time() -> str:
+        """The time."""
+        return "3"
+
+    runner = client.beta.messages.tool_runner(tools=[weather, time], **_asked("Both?"))
+    assert [[block.type for block in message.content] for message in runner] == [
+        ["tool_use", "tool_use"],
+        ["text"],
+    ]
+
+
+def test_threads_are_refused_by_name(client: anthropic.Anthropic) -> None:
+    with pytest.raises(anthropic.BadRequestError) as caught:
+        client.messages.create(**_asked("Hi"), extra_body={"thread": {"type": "create"}})
+    body: Any = caught.value.body
+    assert body["error"]["details"] == {"error_code": "thread_unsupported_request"}
+
+
 def test_no_tool_is_used_where_none_may(client: anthropic.Anthropic) -> None:
     message = client.messages.create(**_asked("Say", tools=TOOLS_HERE, tool_choice={"type": "none"}))
     assert _plain(message) == [{"type": "text", "text": "I say."}]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from onnxgen.engine.events import EngineEvent, FinishReason
+from onnxgen.engine.events import EngineEvent, FinishReason, TokenUsage
 from onnxgen.facade.question import Question
 from onnxgen.facade.results import AnswerEnd, Chunk, Completion, Timings, TokenLogprob, Usage
 from onnxgen.facade.stops import StopMatcher
@@ -108,14 +108,8 @@ class Answer:
         if event.error is not None:
             raise event.error
         if event.usage is not None:
-            used = event.usage
-            self._queue_s = used.queued_s
-            self._used = replace(
-                self._used,
-                cached_tokens=used.cached_tokens,
-                draft_tokens=used.draft_tokens,
-                accepted_draft_tokens=used.accepted_draft_tokens,
-            )
+            self._queue_s = event.usage.queued_s
+            self._used = counted(self._used, event.usage)
         if event.prompt_logprobs is not None:
             self._prompt_logprobs = described_prompt(
                 event.prompt_logprobs, self._question.request.prompt, self._tokenizer
@@ -231,6 +225,16 @@ class Answer:
             if self._last is not None:
                 decode = _rate(count - 1, self._last - self._first)
         return Timings(self._load_s, ttft, prefill, decode, self._queue_s)
+
+
+def counted(used: Usage, told: TokenUsage) -> Usage:
+    """A usage with what only the engine counts."""
+    return replace(
+        used,
+        cached_tokens=told.cached_tokens,
+        draft_tokens=told.draft_tokens,
+        accepted_draft_tokens=told.accepted_draft_tokens,
+    )
 
 
 def _rate(count: int, seconds: float) -> float | None:

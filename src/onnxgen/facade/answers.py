@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from onnxgen.engine.events import EngineEvent
 from onnxgen.errors import OnnxgenError
-from onnxgen.facade.answer import Answer
+from onnxgen.facade.answer import Answer, counted
 from onnxgen.facade.results import Chunk
 
 
@@ -58,14 +58,11 @@ def _with_usage(stopped: Chunk, end: EngineEvent) -> Chunk:
     """The last piece of an answer that a stop text ended; what else there was to show was shown at once."""
     completion = stopped.completion
     if completion is not None and end.usage is not None:
-        usage = replace(
-            completion.usage,
-            cached_tokens=end.usage.cached_tokens,
-            draft_tokens=end.usage.draft_tokens,
-            accepted_draft_tokens=end.usage.accepted_draft_tokens,
+        completion = replace(
+            completion,
+            usage=counted(completion.usage, end.usage),
+            timings=replace(completion.timings, queue_s=end.usage.queued_s),
         )
-        timings = replace(completion.timings, queue_s=end.usage.queued_s)
-        completion = replace(completion, usage=usage, timings=timings)
     return replace(
         stopped,
         text="",

@@ -14,7 +14,7 @@ from onnxgen.facade.answer import Clock
 from onnxgen.facade.model_text import ModelText
 from onnxgen.facade.question import Question
 from onnxgen.facade.results import Chunk
-from onnxgen.facade.text_model import TextModel, default_engine_config
+from onnxgen.facade.text_model import TextModel
 from onnxgen.foundations.progress import Progress, shown_by
 from onnxgen.foundations.runtime_config import RuntimeConfig
 
@@ -25,7 +25,7 @@ class ServedModel:
     Args:
         folder: A model folder.
         config: How to run it.
-        engine: How requests share it; None: as `default_engine_config` says.
+        engine: How requests share it.
         backend: An executor that is loaded already, for an engine in a thread; it stays the caller's to close.
         draft: The folder of a smaller model that guesses tokens.
         own_process: The engine gets a process of its own, which loads the model when it starts; else a thread.
@@ -48,7 +48,7 @@ class ServedModel:
         folder: Path,
         *,
         config: RuntimeConfig,
-        engine: EngineConfig | None,
+        engine: EngineConfig,
         backend: Backend | None,
         draft: Path | None,
         own_process: bool,
@@ -56,7 +56,6 @@ class ServedModel:
         progress: Progress,
         clock: Clock,
     ) -> None:
-        engine = engine or default_engine_config(config)
         self._model: TextModel | None = None
         if own_process:
             self.text = ModelText(folder, template=template, clock=clock)

@@ -65,9 +65,8 @@ class TextModel:
         started = clock()
         self._engine_config = engine or default_engine_config(config)
         speculation = self._engine_config.speculation
-        self.text = ModelText(
-            folder, template=template, clock=clock
-        )  # before the weights: a broken tokenizer is told at once
+        # before the weights: a broken tokenizer is told at once
+        self.text = ModelText(folder, template=template, clock=clock)
         proposers = proposer_recipes(self.text.spec, config, speculation, draft=draft)
         for each in proposers:
             each.check(self.text.spec, tokenizer=self.text.tokenizer)

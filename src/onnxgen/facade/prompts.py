@@ -47,6 +47,8 @@ def _several_ids(given: object, name: str) -> list[int]:
 
 
 def _ids(items: list[object], name: str) -> list[int]:
+    if set(map(type, items)) == {int}:  # nearly always, and a hundred times as fast as asking each one
+        return cast("list[int]", items)
     for at, item in enumerate(items):
         if not _is_id(item):
             raise OptionError(f"{name} must hold token ids, which are integers, got {item!r:.60} at {at}")

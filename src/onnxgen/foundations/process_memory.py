@@ -25,8 +25,14 @@ def peak_resident_bytes(status: Path = Path("/proc/self/status")) -> int | None:
 
 
 def give_back_memory() -> None:
-    """Let go of what nobody uses any more, after something large was dropped; takes a moment in which threads stand still."""
+    """Let go of what nobody uses any more, after something large came or was dropped.
+
+    Takes a moment in which threads stand still. Later collections of garbage look only at what came after it, so that
+    threads do not stand still for a tenth of a second each time that there is much that is new.
+    """
+    gc.unfreeze()
     gc.collect()
+    gc.freeze()
     if sys.platform == "linux":
         try:
             trim = ctypes.CDLL(None).malloc_trim

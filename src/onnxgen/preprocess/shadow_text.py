@@ -15,15 +15,17 @@ from __future__ import annotations
 import functools
 import re
 import string
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 _FIRST = 0xFDD0
 _CHARACTERS = string.punctuation
 _SHADOWS = re.compile("[\ufdd0-\ufdef]")
 _TO_PLAIN = {_FIRST + i: c for i, c in enumerate(_CHARACTERS)}
-_TO_SHADOW = {c: chr(_FIRST + i) for i, c in enumerate(_CHARACTERS)}
-_REPLACED = dict.fromkeys(_TO_PLAIN, "�")
+_TO_SHADOW = {c: chr(code) for code, c in _TO_PLAIN.items()}
+_TO_REPLACEMENT = dict.fromkeys(_TO_PLAIN, "�")
+# From so many characters on a few fast passes beat looking at each one, which takes a second for a text of 8 MB.
+_LONG = 1024
 
 PUNCTUATION = frozenset(_CHARACTERS)
 """Characters that have shadows."""
@@ -41,16 +43,16 @@ class Shade:
 
     def text(self, text: str) -> str:
         """Shadow a text that has shadows of its own characters only."""
-        return text.translate(self._table)
+        return _replaced(text, self._table)
 
     def data(self, value: Any) -> Any:
         """Shadow all texts and keys of plain data; noncharacters that were there before become U+FFFD."""
-        return _mapped(value, lambda text: self.text(text.translate(_REPLACED)))
+        return _mapped(value, lambda text: self.text(without_noncharacters(text)))
 
 
 def plain(text: str) -> str:
     """A text without shadows."""
-    return text.translate(_TO_PLAIN) if _SHADOWS.search(text) else text
+    return _replaced(text, _TO_PLAIN) if _has_shadows(text) else text
 
 
 def plain_data(value: Any) -> Any:
@@ -60,13 +62,13 @@ def plain_data(value: Any) -> Any:
 
 def without_noncharacters(text: str) -> str:
     """A text with U+FFFD in place of what could be taken for a shadow."""
-    return text.translate(_REPLACED)
+    return _replaced(text, _TO_REPLACEMENT) if _has_shadows(text) else text
 
 
 def shadowed(value: Any) -> bool:
     """Whether a text has shadows, or plain data has a text that does."""
     if isinstance(value, str):
-        return _SHADOWS.search(value) is not None
+        return _has_shadows(value)
     if isinstance(value, dict):
         return any(shadowed(k) or shadowed(v) for k, v in cast("dict[Any, Any]", value).items())
     if isinstance(value, list | tuple):
@@ -186,6 +188,21 @@ def _shadowed_characters(value: Any) -> set[str]:
 
     _mapped(value, note)
     return found
+
+
+def _has_shadows(text: str) -> bool:
+    if len(text) < _LONG:
+        return _SHADOWS.search(text) is not None
+    return not text.isascii() and any(chr(shadow) in text for shadow in _TO_PLAIN)
+
+
+def _replaced(text: str, table: Mapping[int, str]) -> str:
+    """``text.translate(table)``, where none of what it puts in is replaced again."""
+    if len(text) < _LONG:
+        return text.translate(table)
+    for code, instead in table.items():
+        text = text.replace(chr(code), instead)
+    return text
 
 
 def _mapped(value: Any, function: Callable[[str], str]) -> Any:

@@ -1,3 +1,4 @@
+import gc
 import mmap
 import sys
 import time
@@ -6,6 +7,12 @@ import weakref
 import pytest
 
 from onnxgen.foundations.process_memory import give_back_memory, peak_resident_bytes, resident_bytes
+
+
+@pytest.fixture(autouse=True)
+def thawed():
+    yield
+    gc.unfreeze()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -46,3 +53,18 @@ def test_what_nobody_uses_is_let_go():
     gone = weakref.ref(Circle())
     give_back_memory()
     assert gone() is None
+
+
+def test_what_was_there_is_not_looked_at_again_and_yet_let_go():
+    class Ring:
+        def __init__(self):
+            self.own = self
+
+    ring = Ring()
+    watch = weakref.ref(ring)
+    give_back_memory()
+    del ring
+    gc.collect()
+    assert watch() is not None
+    give_back_memory()
+    assert watch() is None

@@ -48,7 +48,7 @@ class Residents:
         hang_s: See `supervise`.
         clock: Seconds from any beginning.
         sleep: Waits for so many seconds.
-        tidy: Is called in a thread when a model was let go.
+        tidy: Is called in a thread when a model was loaded or let go.
 
     Attributes:
         limits: As given; may be changed with `change_limits`.
@@ -144,6 +144,7 @@ class Residents:
                 place.model = model  # from here on aclose sees it
                 if place.entry.warm_up:
                     await warm_up(model)
+                await asyncio.to_thread(self._tidy)
                 _log.info("loaded %s in %.1f s", place.entry.id, self._clock() - started)
         except asyncio.CancelledError:
             await self._let_go(place)

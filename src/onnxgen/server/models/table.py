@@ -37,7 +37,7 @@ class ModelTable:
         hang_s: An engine that answers nothing for so long is made anew; None: only one that dies is.
         clock: Seconds from any beginning.
         sleep: Waits for so many seconds.
-        tidy: Is called in a thread when a model was let go.
+        tidy: Is called in a thread when a model was loaded or let go.
 
     Raises:
         ConfigError: There is no model, or two have a name in common.

@@ -166,7 +166,6 @@ class _Chat:
             show_reasoning=self._show_reasoning,
             at_end=self._at_end,
         )
-        answers.shortcut.write_with(events.chunk)
         return events.stream(answers)
 
     async def _ask(

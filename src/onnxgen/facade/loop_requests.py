@@ -126,7 +126,7 @@ class Stream:
         self._requests = requests
         self._answers = Answers(answers, stop=self._stop)
         self._ready: deque[Chunk | OnnxgenError] = deque()
-        self._news = asyncio.Event()
+        self._news: asyncio.Future[None] | None = None
         self._request_ids: list[int] = []
 
     def submit(self, request: EngineRequest, *, first: int) -> None:
@@ -146,8 +146,9 @@ class Stream:
         while not self._ready:
             if self._answers.all_ended:
                 return None
-            self._news.clear()
-            await self._news.wait()
+            # much cheaper than an Event, and there is one wait for each token of each stream
+            self._news = self._requests.loop.create_future()
+            await self._news
         piece = self._ready.popleft()
         if isinstance(piece, OnnxgenError):
             # a copy: streams that end with the same error would hang their tracebacks on one object
@@ -164,8 +165,9 @@ class Stream:
         piece = self._answers.hear(event, index)
         if piece is not None:
             self._ready.append(piece)
-        if piece is not None or self._answers.all_ended:
-            self._news.set()
+        is_news = piece is not None or self._answers.all_ended
+        if is_news and self._news is not None and not self._news.done():
+            self._news.set_result(None)
 
     def _stop(self, event: EngineEvent) -> None:
         self._requests.stop(event.request_id, event.index)

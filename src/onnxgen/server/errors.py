@@ -70,6 +70,11 @@ def unavailable(message: str, *, code: str | None = None, retry_after_s: int = 1
     )
 
 
+def ending() -> ApiError:
+    """The server ends, and takes nothing new."""
+    return unavailable("this server is about to end; ask again", code="shutting_down")
+
+
 def as_api_error(error: BaseException) -> ApiError:
     """What a client is told of an error; nothing of the server's inside."""
     match error:
@@ -91,7 +96,11 @@ def as_api_error(error: BaseException) -> ApiError:
         case StateError():
             return unavailable("the model is being loaded, restarted or unloaded; ask again")
         case ModelNotFoundError() | DownloadError():
-            return unavailable(str(error), code="model_unavailable", retry_after_s=30)
+            return unavailable(
+                "files of the model are not there; the server's log has more",
+                code="model_unavailable",
+                retry_after_s=30,
+            )
         case OnnxgenError():
             return ApiError(500, f"the model failed: {type(error).__name__}", type="server_error")
         case _:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Self
 from starlette.requests import Request
 
 from onnxgen.facade.results import Chunk, Completion
-from onnxgen.server.errors import ApiError, as_api_error, unavailable
-from onnxgen.server.generation.client_watch import CLIENT_LEFT, ClientLeftError, interrupt_when_left
+from onnxgen.server.errors import ApiError, ending
+from onnxgen.server.generation.client_watch import interrupt_when_left
 from onnxgen.server.generation.interruption import Interruption
+from onnxgen.server.generation.outcomes import end_early
 from onnxgen.server.services import Services
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ async def open_answers(
     )
     try:
         if services.draining:
-            raise unavailable("this server is about to end; ask again", code="shutting_down")
+            raise ending()
         await answers.begin(model.text, ask, in_thread=prompt_size > INLINE_SIZE)
     except BaseException as error:
         await answers.aclose(error)
@@ -220,13 +221,8 @@ class Answers:
         if self._complete:
             self.outcome = "ok"
             self._observed.end("ok", status=200)
-        elif error is None or isinstance(error, (ClientLeftError, asyncio.CancelledError, GeneratorExit)):
-            self.outcome = "cancelled"
-            self._observed.end("cancelled", status=CLIENT_LEFT, error=error)
         else:
-            status = as_api_error(error).status
-            self.outcome = "timeout" if status == 504 else "error" if status >= 500 else "rejected"
-            self._observed.end(self.outcome, status=status, error=error)
+            self.outcome = end_early(self._observed, error)
 
 
 def request_id_of(http: Request) -> str:

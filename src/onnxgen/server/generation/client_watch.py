@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 
-from onnxgen.server.errors import ApiError
+from onnxgen.server.errors import ApiError, ending
 from onnxgen.server.generation.interruption import Interruption
 from onnxgen.server.services import Services
 
@@ -70,9 +70,11 @@ async def asked_model(http: Request, services: Services, name: str | None) -> As
         name: Of the model.
 
     Raises:
-        ApiError: As `ModelTable.use`.
+        ApiError: As `ModelTable.use`; or the server ends.
         ClientLeftError: The client left before the model was there.
     """
+    if services.draining:
+        raise ending()
     async with contextlib.AsyncExitStack() as stack:
         with while_connected(http.receive):
             model = await stack.enter_async_context(services.models.use(name))

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from onnxgen.errors import ConfigError
 from onnxgen.foundations.process_memory import give_back_memory
 from onnxgen.foundations.suggest import did_you_mean
-from onnxgen.server.errors import ApiError, unavailable
+from onnxgen.server.errors import ApiError, ending, unavailable
 from onnxgen.server.models.engine_care import end_tasks
 from onnxgen.server.models.entry import ModelEntry
 from onnxgen.server.models.limits import TableLimits
@@ -259,7 +259,7 @@ class ModelTable:
         end, evictions = self._clock() + self._wait_s, place.evictions
         while True:
             if self._residents.is_closing:
-                raise unavailable("the server is ending", code="draining")
+                raise ending()
             if place.evictions != evictions:
                 raise was_unloaded(place.entry.id)
             if place.state is ModelState.RESTARTING or _is_dead(place):

@@ -13,14 +13,10 @@ from pydantic_core import to_json
 
 from onnxgen.facade.embedder import Embeddings
 from onnxgen.facade.prompts import Prompt, prompts_of
-from onnxgen.server.errors import ApiError, as_api_error, unavailable
+from onnxgen.server.errors import ApiError
 from onnxgen.server.generation.answers import request_id_of, tenant_of
-from onnxgen.server.generation.client_watch import (
-    CLIENT_LEFT,
-    ClientLeftError,
-    asked_model,
-    while_connected,
-)
+from onnxgen.server.generation.client_watch import asked_model, while_connected
+from onnxgen.server.generation.outcomes import end_early
 from onnxgen.server.generation.unknown_fields import log_unknown_fields
 from onnxgen.server.schemas.embeddings import EmbeddingList, EmbeddingRequest
 from onnxgen.server.services import Services, services_of
@@ -38,8 +34,6 @@ async def embeddings(request: Request, asked: EmbeddingRequest) -> Response:
     Token ids must be of the model's own tokenizer: clients that cut texts with another one have to be told not to.
     """
     services = services_of(request)
-    if services.draining:
-        raise unavailable("this server is about to end; ask again", code="shutting_down")
     log_unknown_fields(asked, services.unknown_fields)
     texts = _texts_of(asked, services)
     async with asked_model(request, services, asked.model) as model:
@@ -84,17 +78,13 @@ async def _observed(
         with while_connected(request.receive):
             await asyncio.wait((working,))
         body, num_tokens = working.result()
-    except (ClientLeftError, asyncio.CancelledError) as error:
-        observed.end("cancelled", status=CLIENT_LEFT, error=error)
-        raise
-    except Exception as error:
-        status = as_api_error(error).status
-        observed.end("error" if status >= 500 else "rejected", status=status, error=error)
+    except BaseException as error:
+        end_early(observed, error)
         raise
     finally:
         stop.set()
         job.cancel()  # has it not begun, it does not; else it counts as under way to its end, and uses the model
-        await asyncio.wait((working,))
+        await asyncio.gather(working, return_exceptions=True)
     observed.usage(prompt_tokens=num_tokens)
     observed.end("ok", status=200)
     return body

@@ -9,6 +9,7 @@ import pytest
 
 from model_doubles import WAIT_S, ScriptedLoader, entry, run, table, until
 from onnxgen.server.app import create_app
+from onnxgen.server.errors import ApiError
 from onnxgen.server.generation.client_watch import ClientLeftError, asked_model, while_connected
 from onnxgen.server.models import ModelState, ModelTable
 from onnxgen.server.observe.observer import Observer
@@ -46,10 +47,11 @@ def test_nobody_waits_for_a_model_whose_client_left_and_others_still_get_it():
     async def scenario():
         async with table(entry("a")) as t:
             t.loader.gates["a"] = asyncio.Event()
+            services = types.SimpleNamespace(models=t.models, draining=False)
             leaving, staying = Channel(), Channel()
 
             async def ask(channel):
-                async with asked_model(channel, types.SimpleNamespace(models=t.models), "a") as model:
+                async with asked_model(channel, services, "a") as model:
                     return model.id
 
             asking = [asyncio.create_task(ask(channel)) for channel in (leaving, staying)]
@@ -61,9 +63,12 @@ def test_nobody_waits_for_a_model_whose_client_left_and_others_still_get_it():
             assert t.models.status("a").state is ModelState.LOADING
             t.loader.gates["a"].set()
             assert await asking[1] == "a"
-            async with asked_model(staying, types.SimpleNamespace(models=t.models), "a"):
+            async with asked_model(staying, services, "a"):
                 staying.left.set()  # once it has its model, others look after that
                 await asyncio.sleep(0.01)
+            services.draining = True
+            with pytest.raises(ApiError, match="about to end"):
+                await ask(leaving)
 
     run(scenario())
 

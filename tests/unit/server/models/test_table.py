@@ -492,7 +492,7 @@ def test_a_table_that_ends_closes_everything_and_refuses_requests():
             assert caught.value.status == 503
             assert t.loader.loaded[0].llm.closed
             assert not t.loader.under_way
-            with pytest.raises(ApiError, match="ending"):
+            with pytest.raises(ApiError, match="about to end"):
                 await t.models.load("c")
             await t.models.aclose()
 

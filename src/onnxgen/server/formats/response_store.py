@@ -48,7 +48,10 @@ class _KeptItem:
 
 
 class ResponseStore:
-    """Keeps responses in memory, each for its tenant; the ones that were not used for longest make room.
+    """Keeps responses in memory, each for its tenant.
+
+    When there are too many, or they are too large, the tenant who takes most of what is short loses the one that was not
+    used for longest.
 
     Args:
         max_responses: As many at most; 0 keeps none.
@@ -57,15 +60,20 @@ class ResponseStore:
 
     def __init__(self, *, max_responses: int, max_bytes: int = MAX_BYTES) -> None:
         self.max_responses, self.max_bytes = max_responses, max_bytes
-        self.num_bytes = 0
+        self._num_by_tenant, self._bytes_by_tenant = Counter[str](), Counter[str]()
         self._kept: OrderedDict[str, StoredResponse] = OrderedDict()
         self._items: dict[tuple[str, str], _KeptItem] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all of them."""
+        return self._bytes_by_tenant.total()
+
     def keep(self, stored: StoredResponse) -> bool:
-        """Keep a response; returns whether it fits."""
+        """Keep a response; returns whether it is kept."""
         if not self.max_responses or stored.num_bytes > self.max_bytes:
             _log.warning(
                 "a response of %d bytes is not kept: the limits are %d responses and %d bytes",
@@ -75,13 +83,15 @@ class ResponseStore:
             )
             return False
         self._kept[stored.response["id"]] = stored
-        self.num_bytes += stored.num_bytes
+        self._count(stored, 1)
         for item in stored.conversation:
             kept = self._items.setdefault((stored.tenant, item["id"]), _KeptItem(item))
             kept.item, kept.uses = item, kept.uses + 1
-        while len(self._kept) > self.max_responses or self.num_bytes > self.max_bytes:
-            self._forget(next(iter(self._kept)))
-        return True
+        while len(self._kept) > self.max_responses:
+            self._forget_one(self._num_by_tenant)
+        while self.num_bytes > self.max_bytes:
+            self._forget_one(self._bytes_by_tenant)
+        return stored.response["id"] in self._kept
 
     def get(self, response_id: str, *, tenant: str) -> StoredResponse | None:
         """A response of a tenant's, if it is kept."""
@@ -126,9 +136,19 @@ class ResponseStore:
         kept = self._items.get((tenant, item_id))
         return None if kept is None else kept.item
 
+    def _count(self, stored: StoredResponse, sign: int) -> None:
+        for counts, size in ((self._num_by_tenant, 1), (self._bytes_by_tenant, stored.num_bytes)):
+            counts[stored.tenant] += sign * size
+            if not counts[stored.tenant]:
+                del counts[stored.tenant]
+
+    def _forget_one(self, weights: Counter[str]) -> None:
+        [(heaviest, _)] = weights.most_common(1)
+        self._forget(next(id for id, stored in self._kept.items() if stored.tenant == heaviest))
+
     def _forget(self, response_id: str) -> None:
         stored = self._kept.pop(response_id)
-        self.num_bytes -= stored.num_bytes
+        self._count(stored, -1)
         for item in stored.conversation:
             kept = self._items[stored.tenant, item["id"]]
             kept.uses -= 1
@@ -143,6 +163,8 @@ class ResponseStore:
         """
         total = sum(stored.num_bytes for stored in self._kept.values())
         assert total == self.num_bytes <= self.max_bytes, f"{total} bytes are kept, counted {self.num_bytes}"
+        tenants = Counter(stored.tenant for stored in self._kept.values())
+        assert tenants == self._num_by_tenant, f"{tenants} have responses, counted {self._num_by_tenant}"
         assert len(self._kept) <= self.max_responses, f"{len(self._kept)} are kept of {self.max_responses}"
         uses = Counter(
             (stored.tenant, item["id"]) for stored in self._kept.values() for item in stored.conversation

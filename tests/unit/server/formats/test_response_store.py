@@ -45,6 +45,19 @@ def test_the_one_not_used_for_longest_makes_room() -> None:
     assert [store.get(id, tenant="") is not None for id in "abc"] == [True, False, True]
 
 
+def test_who_keeps_most_makes_room() -> None:
+    store = ResponseStore(max_responses=3, max_bytes=1000)
+    store.keep(_stored("a", "alice"))
+    for id in ("b", "c", "d", "e"):
+        assert store.keep(_stored(id, "bob"))
+    assert store.get("a", tenant="alice") is not None
+    assert [store.get(id, tenant="bob") is not None for id in "bcde"] == [False, False, True, True]
+    assert store.keep(_stored("f", "carol", "x" * 700))
+    assert not store.keep(_stored("g", "carol", "x" * 800))  # it would cost the others theirs
+    assert store.get("a", tenant="alice") is not None
+    store.check_integrity()
+
+
 def test_items_stay_as_long_as_a_response_has_them() -> None:
     store = ResponseStore(max_responses=9)
     first = _stored("a")

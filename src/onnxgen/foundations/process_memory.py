@@ -1,4 +1,4 @@
-"""How much memory this process has, as the system sees it."""
+"""How much memory a process has, as the system sees it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,16 @@ from pathlib import Path
 def resident_bytes(status: Path = Path("/proc/self/status")) -> int | None:
     """Memory of this process in RAM now; None where the system does not tell."""
     return _field(status, "VmRSS")
+
+
+def resident_bytes_of(pid: int | None) -> int | None:
+    """Memory of another process in RAM now; None where there is none, or the system does not tell."""
+    return None if pid is None else resident_bytes(Path(f"/proc/{pid}/status"))
+
+
+def growth_bytes(before: int | None, after: int | None) -> int | None:
+    """What came to a process between two measurements, if there were both; what went is none of it."""
+    return None if before is None or after is None else max(0, after - before)
 
 
 def peak_resident_bytes(status: Path = Path("/proc/self/status")) -> int | None:

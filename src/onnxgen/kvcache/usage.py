@@ -76,6 +76,11 @@ class CacheUsage:
     swapped_in: int
     tiers: TierUsage | None
 
+    @property
+    def groups(self) -> tuple[GroupUsage, ...]:
+        """The groups that there are."""
+        return (self.full,) if self.window is None else (self.full, self.window)
+
 
 def group_usage(pool: BlockPool, block_bytes: int) -> GroupUsage:
     """The numbers of one group."""

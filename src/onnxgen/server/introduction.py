@@ -74,8 +74,7 @@ def sampling(search: SearchDefaults, defaults: Mapping[str, Any]) -> str:
 
 
 def _cache(stats: EngineStats, view: EngineView) -> str:
-    groups = [stats.cache.full] if stats.cache.window is None else [stats.cache.full, stats.cache.window]
-    size = format_bytes(sum(group.total * group.block_bytes for group in groups))
+    size = format_bytes(sum(group.total * group.block_bytes for group in stats.cache.groups))
     return f"{stats.cache.full.total * view.block_size} tokens of keys and values, {size} at most"
 
 

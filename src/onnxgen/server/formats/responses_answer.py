@@ -11,9 +11,8 @@ from typing import Any
 from onnxgen.facade.results import Chunk, Completion, TokenLogprob
 from onnxgen.server.formats.answer_blocks import AnswerBlocks, Block, Step
 from onnxgen.server.formats.event_text import Event
+from onnxgen.server.schemas.logprobs import shown_token
 
-_LEAST_LOGPROB = -9999.0
-"""What is said of a token without any probability: JSON has no infinity."""
 _ITEM_PREFIX = {"reasoning": "rs", "text": "msg", "call": "fc"}
 
 
@@ -182,18 +181,12 @@ class ResponseWriter:
     def _logprobs(self, tokens: Sequence[TokenLogprob]) -> list[dict[str, Any]]:
         if not self._with_logprobs:
             return []
-        return [{**_token(token), "top_logprobs": [_token(other) for other in token.top]} for token in tokens]
+        return [
+            {**shown_token(token), "top_logprobs": [shown_token(other) for other in token.top]}
+            for token in tokens
+        ]
 
     def _event(self, type: str, **fields: Any) -> Event:
         event = {"type": type, "sequence_number": self._sequence, **fields}
         self._sequence += 1
         return event
-
-
-def _token(token: Any) -> dict[str, Any]:
-    """One token as the API says it; ``token`` is a `TokenLogprob` or a `TopToken`."""
-    return {
-        "token": token.token,
-        "bytes": list(token.token_bytes),
-        "logprob": max(token.logprob, _LEAST_LOGPROB),
-    }

@@ -10,9 +10,6 @@ from onnxgen.server.schemas import logprobs as shapes
 from onnxgen.server.schemas.chat import AnswerMessage, Choice, FinishReason
 from onnxgen.server.schemas.chat import ToolCall as CallShape
 
-LEAST_LOGPROB = -9999.0
-"""What is said of a token without any probability: JSON has no infinity."""
-
 _FINISH: dict[AnswerEnd, FinishReason] = {"eos": "stop", "stop": "stop", "tool_calls": "tool_calls"}
 
 
@@ -62,16 +59,4 @@ def logprobs_shape(tokens: Sequence[TokenLogprob]) -> shapes.ChoiceLogprobs:
 
 
 def _token(token: TokenLogprob) -> shapes.TokenLogprob:
-    return {
-        "token": token.token,
-        "logprob": max(token.logprob, LEAST_LOGPROB),
-        "bytes": list(token.token_bytes),
-        "top_logprobs": [
-            {
-                "token": top.token,
-                "logprob": max(top.logprob, LEAST_LOGPROB),
-                "bytes": list(top.token_bytes),
-            }
-            for top in token.top
-        ],
-    }
+    return {**shapes.shown_token(token), "top_logprobs": [shapes.shown_token(top) for top in token.top]}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from onnxgen.facade.results import Completion, TokenLogprob
 from onnxgen.preprocess.tokenizer import Tokenizer
-from onnxgen.server.generation.chat_answer import LEAST_LOGPROB
 from onnxgen.server.schemas.completions import CompletionLogprobs, PromptLogprob
+from onnxgen.server.schemas.logprobs import logprob_of
 
 
 def no_logprobs() -> CompletionLogprobs:
@@ -95,11 +95,11 @@ def shown(content: bytes) -> str:
 
 
 def _add(found: CompletionLogprobs, token: TokenLogprob, *, at: int, top: int | None = None) -> None:
-    text, logprob = shown(token.token_bytes), max(token.logprob, LEAST_LOGPROB)
+    text, logprob = shown(token.token_bytes), logprob_of(token)
     likeliest: dict[str, float] = {}
     # two tokens may have one text: the likelier of them is told
     for other in token.top[:top]:
-        likeliest.setdefault(shown(other.token_bytes), max(other.logprob, LEAST_LOGPROB))
+        likeliest.setdefault(shown(other.token_bytes), logprob_of(other))
     likeliest.setdefault(text, logprob)
     found["tokens"].append(text)
     found["token_logprobs"].append(logprob)
@@ -110,7 +110,7 @@ def _add(found: CompletionLogprobs, token: TokenLogprob, *, at: int, top: int | 
 def _ranked(token: TokenLogprob, top: int) -> dict[int, PromptLogprob]:
     found: dict[int, PromptLogprob] = {
         token.token_id: {
-            "logprob": max(token.logprob, LEAST_LOGPROB),
+            "logprob": logprob_of(token),
             "rank": token.rank,
             "decoded_token": token.token,
         }
@@ -118,6 +118,6 @@ def _ranked(token: TokenLogprob, top: int) -> dict[int, PromptLogprob]:
     for place, other in enumerate(token.top[:top], start=1):
         found.setdefault(
             other.token_id,
-            {"logprob": max(other.logprob, LEAST_LOGPROB), "rank": place, "decoded_token": other.token},
+            {"logprob": logprob_of(other), "rank": place, "decoded_token": other.token},
         )
     return found

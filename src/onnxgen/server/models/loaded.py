@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from onnxgen.facade.async_llm import AsyncLLM
 from onnxgen.facade.embedder import Embedder
-from onnxgen.foundations.process_memory import resident_bytes
+from onnxgen.foundations.process_memory import growth_bytes, resident_bytes
 from onnxgen.server.errors import ApiError
 from onnxgen.server.models.entry import ModelEntry
 from onnxgen.server.models.refusals import was_unloaded
@@ -113,7 +113,7 @@ class LoadedModel:
                     )
                 before = resident_bytes()
                 self._embedder = self._open_vectors()
-                self.memory_bytes_here = _growth(before, resident_bytes())
+                self.memory_bytes_here = growth_bytes(before, resident_bytes())
             return self._embedder
 
     def close(self) -> None:
@@ -125,7 +125,3 @@ class LoadedModel:
             embedder, self._embedder = self._embedder, None
         if embedder is not None:
             embedder.close()
-
-
-def _growth(before: int | None, after: int | None) -> int | None:
-    return None if before is None or after is None else max(0, after - before)

@@ -10,7 +10,7 @@ from onnxgen.facade.async_llm import AsyncLLM
 from onnxgen.facade.daemon_work import in_daemon
 from onnxgen.facade.embedder import Embedder
 from onnxgen.facade.encoder_graph import find_encoder
-from onnxgen.foundations.process_memory import resident_bytes
+from onnxgen.foundations.process_memory import growth_bytes, resident_bytes
 from onnxgen.foundations.progress import SILENT, Progress
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.metadata.folder import is_model_folder
@@ -88,13 +88,12 @@ class ModelLoader:
     def _embedder(self, entry: ModelEntry) -> LoadedModel:
         runtime, started, before = runtime_config(entry, self._runtime), self._clock(), resident_bytes()
         embedder = Embedder(entry.source, config=runtime, batch_tokens=_TURN_TOKENS)
-        after = resident_bytes()
         return LoadedModel(
             entry,
             embedder=embedder,
             loaded_at=self._now(),
             load_s=self._clock() - started,
-            memory_bytes=None if before is None or after is None else max(0, after - before),
+            memory_bytes=growth_bytes(before, resident_bytes()),
         )
 
 

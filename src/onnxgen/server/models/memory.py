@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from onnxgen.foundations.disk import size_on_disk
-from onnxgen.foundations.process_memory import resident_bytes
+from onnxgen.foundations.process_memory import resident_bytes_of
 from onnxgen.server.models.loaded import LoadedModel
 
 
@@ -15,7 +15,7 @@ def model_bytes(model: LoadedModel) -> int | None:
     None where neither could be measured.
     """
     pid = None if model.llm is None else model.llm.engine_pid
-    parts = [None if pid is None else resident_bytes(Path(f"/proc/{pid}/status")), model.memory_bytes_here]
+    parts = [resident_bytes_of(pid), model.memory_bytes_here]
     known = [part for part in parts if part is not None]
     return sum(known) if known else None
 

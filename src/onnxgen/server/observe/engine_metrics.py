@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -11,7 +10,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from onnxgen.engine.stats import EngineStats
-from onnxgen.foundations.process_memory import resident_bytes
+from onnxgen.foundations.process_memory import resident_bytes, resident_bytes_of
 from onnxgen.kvcache.usage import CacheUsage, GroupUsage
 from onnxgen.server.models.states import ModelState, ModelStatus
 from onnxgen.server.observe.engine_numbers import EngineNumbers
@@ -168,17 +167,11 @@ def _model_families(statuses: Sequence[ModelStatus]) -> Iterator[Metric]:
             state.add_metric([status.id, each.value], float(status.state is each))
         restarts.add_metric([status.id], status.restarts)
         uses.add_metric([status.id], status.uses)
-        engine = engine_resident_bytes(status.engine_pid)
+        engine = resident_bytes_of(status.engine_pid)
         if engine is not None:
             memory.add_metric(["engine", status.id], engine)
     yield from (state, restarts, uses, memory)
 
 
-def engine_resident_bytes(pid: int | None) -> int | None:
-    """Memory in RAM of an engine's process; None where there is none, or the system does not tell."""
-    return None if pid is None else resident_bytes(Path(f"/proc/{pid}/status"))
-
-
 def _bytes(cache: CacheUsage, count: Callable[[GroupUsage], int]) -> int:
-    groups = [cache.full] if cache.window is None else [cache.full, cache.window]
-    return sum(count(group) * group.block_bytes for group in groups)
+    return sum(count(group) * group.block_bytes for group in cache.groups)

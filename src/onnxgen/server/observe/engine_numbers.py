@@ -22,8 +22,7 @@ class EngineNumbers:
     @property
     def kv_usage(self) -> float:
         """The share of blocks that sequences hold, of the group that has fewest left; 0 to 1."""
-        cache = self.stats.cache
-        groups = [cache.full] if cache.window is None else [cache.full, cache.window]
+        groups = self.stats.cache.groups
         return max((group.in_use / group.total if group.total else 0.0) for group in groups)
 
     @property

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from onnxgen.server.models.entry import ModelEntry
 from onnxgen.server.models.loaded import LoadedModel
+from onnxgen.server.models.residents import Loader
 from onnxgen.server.observe.listener import RequestListener
 from onnxgen.server.observe.metrics import Metrics
 from onnxgen.server.observe.observer import Observer
 from onnxgen.server.observe.request_log import RequestLog
 from onnxgen.server.observe.tracing import open_span_sender
 from onnxgen.server.settings import ServerSettings
-
-Loader = Callable[[ModelEntry], Awaitable[LoadedModel]]
 
 
 def open_observer(settings: ServerSettings) -> Observer:

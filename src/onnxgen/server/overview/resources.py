@@ -12,12 +12,11 @@ from onnxgen.engine.view import EngineView
 from onnxgen.errors import OnnxgenError
 from onnxgen.facade.async_llm import AsyncLLM
 from onnxgen.foundations.cpuinfo import detect_cpu, detect_memory
-from onnxgen.foundations.process_memory import peak_resident_bytes, resident_bytes
+from onnxgen.foundations.process_memory import peak_resident_bytes, resident_bytes, resident_bytes_of
 from onnxgen.kvcache.tiers import TierUsage
 from onnxgen.kvcache.usage import GroupUsage
 from onnxgen.server.models.loaded import LoadedModel
 from onnxgen.server.models.states import ModelStatus
-from onnxgen.server.observe.engine_metrics import engine_resident_bytes
 from onnxgen.server.overview.load import VIEW_TIMEOUT_S
 from onnxgen.server.schemas.status import CacheGroup, ModelBudget, ModelResources, ServerResources, Tiers
 
@@ -60,7 +59,7 @@ async def _of_model(status: ModelStatus, model: LoadedModel | None) -> ModelReso
         id=status.id,
         memory_bytes=status.memory_bytes,
         engine_pid=status.engine_pid,
-        engine_bytes=engine_resident_bytes(status.engine_pid),
+        engine_bytes=resident_bytes_of(status.engine_pid),
         context_length=status.context_length,
     )
     if model is None or model.llm is None:

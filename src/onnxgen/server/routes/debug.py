@@ -16,6 +16,7 @@ from onnxgen.server.models.loaded import LoadedModel
 from onnxgen.server.observe.trace_document import trace_document
 from onnxgen.server.overview.resources import look_into
 from onnxgen.server.overview.shown_settings import shown_entry, shown_runtime, shown_settings, versions
+from onnxgen.server.schemas.status import Prefixes
 from onnxgen.server.services import Services, services_of
 
 _STEPS = 4096
@@ -30,9 +31,6 @@ def _must_be_enabled(request: Request) -> None:
 
 router = APIRouter(prefix="/v1/debug", tags=["debug"], dependencies=[Depends(_must_be_enabled)])
 
-Prefixes = Annotated[
-    int, Query(description="Beginnings that each model's cache knows, at most.", ge=0, le=1024)
-]
 Seconds = Annotated[float, Query(description="How far back it goes.", gt=0, le=3600, allow_inf_nan=False)]
 
 

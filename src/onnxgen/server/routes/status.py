@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 
 from onnxgen.server.errors import ApiError
 from onnxgen.server.overview.load import server_status
 from onnxgen.server.overview.resources import server_resources
-from onnxgen.server.schemas.status import ServerResources, ServerStatus
+from onnxgen.server.schemas.status import Prefixes, ServerResources, ServerStatus
 from onnxgen.server.services import services_of
 
 router = APIRouter(prefix="/v1", tags=["observability"])
-
-Prefixes = Annotated[
-    int, Query(description="Beginnings that each model's cache knows, at most.", ge=0, le=1024)
-]
 
 
 @router.get("/status", response_model_exclude_none=True, summary="What the server does now")

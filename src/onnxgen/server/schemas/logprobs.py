@@ -1,8 +1,24 @@
-"""Log probabilities of tokens, as chat completions have them."""
+"""Log probabilities of tokens, as chat completions have them, and in part all others."""
 
 from __future__ import annotations
 
 from typing_extensions import TypedDict
+
+from onnxgen.facade.results import TokenLogprob as Told
+from onnxgen.facade.results import TopToken
+
+LEAST_LOGPROB = -9999.0
+"""What is said of a token without any probability: JSON has no infinity."""
+
+
+def logprob_of(token: Told | TopToken) -> float:
+    """How probable a token was, as JSON can say it."""
+    return max(token.logprob, LEAST_LOGPROB)
+
+
+def shown_token(token: Told | TopToken) -> TopLogprob:
+    """A token as it is shown with its probability."""
+    return {"token": token.token, "logprob": logprob_of(token), "bytes": list(token.token_bytes)}
 
 
 class TopLogprob(TypedDict):

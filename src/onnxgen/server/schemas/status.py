@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
+from fastapi import Query
 from pydantic import BaseModel, ConfigDict
+
+from onnxgen.server.schemas.models import State
+
+Prefixes = Annotated[
+    int, Query(description="Beginnings that each model's cache knows, at most.", ge=0, le=1024)
+]
 
 
 class _Shown(BaseModel):
@@ -25,7 +32,7 @@ class ModelLoad(_Shown):
 
     id: str
     aliases: list[str]
-    state: Literal["unloaded", "loading", "ready", "restarting", "unloading", "failed"]
+    state: State
     task: str
     in_use: int
     """Requests that use it or wait for it."""

@@ -107,7 +107,8 @@ def request_id_of(scope: Scope) -> str | None:
 
 async def _answer(request: Request, error: Exception) -> Response:
     response = error_response(error, request.scope)
-    if response.status_code >= 500 and isinstance(error, OnnxgenError):
+    # why an engine ended is told once, not for each of its requests
+    if response.status_code == 500 and isinstance(error, OnnxgenError):
         _log.error("request %s failed", request_id_of(request.scope), exc_info=error)
     return response
 

@@ -208,6 +208,10 @@ def test_failures_of_the_model_are_logged_and_refusals_are_not(caplog):
     with caplog.at_level(logging.INFO, "onnxgen"):
         ask(application(GrammarError("x")), "GET", "/raise")
         assert not caplog.records
+        # the end of an engine is told once, by whoever looks after it, not for each of its requests
+        ask(application(EngineDeadError("killed")), "GET", "/raise")
+        ask(application(StateError("closed")), "GET", "/raise")
+        assert not caplog.records
         ask(application(KernelError("node Secret failed")), "GET", "/raise")
     assert "node Secret failed" in caplog.text
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from onnxgen.server.app import create_app
 from onnxgen.server.error_answers import error_body
 from onnxgen.server.errors import ApiError
+from onnxgen.server.generation.messages import normalized_messages
 from onnxgen.server.openapi import document_errors
 from server_doubles import client, fake_services, server
 
@@ -106,3 +107,45 @@ def test_the_document_and_its_page_are_offered_unless_told_otherwise(tmp_path, d
     assert "/openapi.json" in page.text
     without = server(tmp_path / "without", settings={"enable_docs": False})
     assert {answer.status_code for answer in asyncio.run(asked(without))} == {404}
+
+
+@pytest.mark.parametrize(
+    ("message", "is_right"),
+    [
+        ({"role": "user", "content": "x"}, True),
+        ({"role": "user"}, True),
+        ({"role": "developer", "content": None, "name": None}, True),
+        ({"role": "user", "content": [{"type": "input_text", "text": "x"}, "y"]}, True),
+        ({"role": "user", "content": [{"type": "text"}]}, False),
+        ({"role": "user", "content": [{"type": "text", "text": None}]}, False),
+        ({"role": "user", "content": [{"type": "refusal", "refusal": 1}]}, False),
+        ({"role": "user", "content": [{"type": "poem", "text": "x"}]}, False),
+        ({"role": "user", "content": [{"text": "x"}]}, False),
+        ({"role": "user", "content": {}}, False),
+        ({"role": "user", "content": "x", "name": 1}, False),
+        ({"role": "root", "content": "x"}, False),
+        ({"content": "x"}, False),
+        ({"role": None, "content": "x"}, False),
+        ({"role": "tool", "content": "x", "tool_call_id": "1"}, True),
+        ({"role": "tool", "content": "x"}, False),
+        ({"role": "tool", "content": "x", "tool_call_id": ""}, False),
+        ({"role": "tool", "content": "x", "tool_call_id": None}, False),
+        ({"role": "assistant", "content": None, "refusal": "no"}, True),
+        ({"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}, True),
+        ({"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f"}}]}, True),
+        ({"role": "assistant", "tool_calls": [{"id": "1"}]}, False),
+        ({"role": "assistant", "tool_calls": [{"function": {"arguments": "{}"}}]}, False),
+        ({"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": [1]}}]}, False),
+        ({"role": "assistant", "tool_calls": {}}, False),
+        ({"role": "assistant", "refusal": 1}, False),
+    ],
+)  # fmt: skip
+def test_the_document_tells_of_messages_what_the_server_takes(document, message, is_right):
+    schema = document["components"]["schemas"]["ChatRequest"]["properties"]["messages"]
+    assert jsonschema.Draft202012Validator(schema).is_valid([message]) is is_right
+    try:
+        normalized_messages([message], max_messages=1, media=None)
+    except ApiError:
+        assert not is_right
+    else:
+        assert is_right

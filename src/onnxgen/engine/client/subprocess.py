@@ -79,13 +79,12 @@ class ProcessLink:
                 f"the recipe {self._recipe!r:.80} cannot be sent to a process of its own ({cause}); give a function "
                 "of a module, or run the engine in this process"
             ) from cause
-        self._frames.put(first)
         self._process = _spawn()
         requests, reports = self._process.stdin, self._process.stdout
         assert requests is not None
         assert reports is not None
         reader = self._thread("reader", partial(_read, reports, receiver))
-        self._thread("writer", partial(_write, requests, self._frames))
+        self._thread("writer", partial(_write, requests, first, self._frames))
         self._thread("watcher", partial(_watch, self._process, reader, self._frames, receiver))
 
     def send(self, command: Command) -> None:
@@ -178,9 +177,11 @@ def _read(reports: IO[bytes], receiver: Receiver) -> None:
         receiver.end(error)
 
 
-def _write(requests: IO[bytes], frames: SimpleQueue[bytes | None]) -> None:
+def _write(requests: IO[bytes], first: bytes, frames: SimpleQueue[bytes | None]) -> None:
+    """Write the recipe, then what is queued, perhaps from before the process was started."""
     writer = FrameWriter(requests.fileno())
     with contextlib.suppress(OSError), requests:
+        writer.write(first)
         while (frame := frames.get()) is not None:
             writer.write(frame)
 

@@ -85,7 +85,7 @@ async def respond(
 
         def broken(error: BaseException) -> bytes:
             answers.end(error)
-            if as_api_error(error).status >= 500:
+            if as_api_error(error).status == 500:  # why engines end is told once, not for each request
                 _log.error("a stream broke", exc_info=error)
             return on_error(error)
 

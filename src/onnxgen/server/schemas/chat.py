@@ -14,25 +14,51 @@ from onnxgen.server.schemas.generation import GenerationFields
 from onnxgen.server.schemas.logprobs import ChoiceLogprobs
 from onnxgen.server.schemas.usage import Timings, Usage
 
-_CONTENT = {
+_TEXT_OR_NOTHING = {"type": ["string", "null"]}
+
+
+def _object(required: list[str], **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "required": required, "properties": properties}
+
+
+_PART = {
     "anyOf": [
         {"type": "string"},
-        {"type": "array", "items": {"type": "object", "required": ["type"]}},
-        {"type": "null"},
+        _object(
+            ["type", "text"], type={"enum": ["text", "input_text", "output_text"]}, text={"type": "string"}
+        ),
+        _object(["type", "refusal"], type={"const": "refusal"}, refusal={"type": "string"}),
+        _object(["type"], type={"enum": ["image_url", "input_audio"]}),
     ]
 }
+_CONTENT = {"anyOf": [{"type": "string"}, {"type": "array", "items": _PART}, {"type": "null"}]}
+_CALLED = _object(["name"], name={"type": "string"}, arguments={"type": ["string", "object", "null"]})
+_CALL = _object(["function"], id=_TEXT_OR_NOTHING, type={"const": "function"}, function=_CALLED)
 _MESSAGE = {
-    "type": "object",
-    "required": ["role"],
-    "properties": {
-        "role": {"enum": ["system", "developer", "user", "assistant", "tool"]},
-        "content": _CONTENT,
-        "name": {"type": ["string", "null"]},
-        "reasoning_content": {"type": ["string", "null"]},
-        "refusal": {"type": ["string", "null"]},
-        "tool_calls": {"type": ["array", "null"], "items": {"type": "object"}},
-        "tool_call_id": {"type": ["string", "null"]},
-    },
+    "anyOf": [
+        _object(
+            ["role"],
+            role={"enum": ["system", "developer", "user"]},
+            content=_CONTENT,
+            name=_TEXT_OR_NOTHING,
+        ),
+        _object(
+            ["role"],
+            role={"const": "assistant"},
+            content=_CONTENT,
+            name=_TEXT_OR_NOTHING,
+            refusal=_TEXT_OR_NOTHING,
+            reasoning_content=_TEXT_OR_NOTHING,
+            tool_calls={"type": ["array", "null"], "items": _CALL},
+        ),
+        _object(
+            ["role", "tool_call_id"],
+            role={"const": "tool"},
+            content=_CONTENT,
+            name=_TEXT_OR_NOTHING,
+            tool_call_id={"type": "string", "minLength": 1},
+        ),
+    ]
 }
 Messages = Annotated[
     list[dict[str, Any]], WithJsonSchema({"type": "array", "minItems": 1, "items": _MESSAGE})

@@ -7,15 +7,20 @@ import subprocess
 import sys
 import textwrap
 import threading
+import types
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
 import scripted_core
 from heard_events import WAIT_S, Heard
 from onnxgen.engine.client import HealthState, in_subprocess
+from onnxgen.engine.client.messages import AskStats, Ready
+from onnxgen.engine.client.subprocess import ProcessLink
 from onnxgen.engine.request import EngineRequest
 from onnxgen.errors import BackendError, EngineDeadError, OptionError, StateError
+from onnxgen.foundations.progress import SILENT
 from scripted_core import CRASHES, ENDLESS, EXITS, HANGS, KILLED
 
 TESTS = Path(scripted_core.__file__).parent
@@ -328,3 +333,15 @@ def _error_of(call):
     except BackendError as error:
         return error
     raise AssertionError("it did not raise")
+
+
+def test_what_is_sent_before_the_process_is_there_comes_after_its_recipe():
+    heard = SimpleQueue()
+    link = ProcessLink(scripted_core.fast)
+    link.send(AskStats(7))
+    link.start(types.SimpleNamespace(receive=heard.put, end=heard.put), progress=SILENT)
+    try:
+        told = [heard.get(timeout=WAIT_S), heard.get(timeout=WAIT_S)]
+        assert isinstance(told[0], Ready) and told[1].answer_to == 7, told
+    finally:
+        link.close(timeout_s=WAIT_S)

@@ -14,7 +14,9 @@ from onnxgen.server.protection.json_shape import JsonShape
 MAX_DEPTH = 100
 """Levels of arrays and objects in a request: what walks them by recursion stays far from Python's limit."""
 MAX_CONTAINERS = 200_000
-"""Arrays and objects in a request: a tenth of a second's parsing, during which nothing else goes on."""
+"""Arrays and objects in a request: a twentieth of a second's parsing, during which nothing else goes on."""
+MAX_VALUES = 1_000_000
+"""Values in a request, such as token ids: likewise."""
 
 
 class BodyLimits:
@@ -26,6 +28,7 @@ class BodyLimits:
         timeout_s: Seconds until it is there.
         max_depth: Levels of arrays and objects in a body of JSON.
         max_containers: Arrays and objects in it.
+        max_values: Values in it.
     """
 
     def __init__(
@@ -36,9 +39,10 @@ class BodyLimits:
         timeout_s: float,
         max_depth: int = MAX_DEPTH,
         max_containers: int = MAX_CONTAINERS,
+        max_values: int = MAX_VALUES,
     ) -> None:
         self._app, self._max_bytes, self._timeout_s = app, max_bytes, timeout_s
-        self._max_depth, self._max_containers = max_depth, max_containers
+        self._max_depth, self._max_containers, self._max_values = max_depth, max_containers, max_values
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a connection, as ASGI says."""
@@ -60,7 +64,9 @@ class BodyLimits:
         if declared.isdecimal() and int(declared[:20]) > self._max_bytes:
             raise self._too_large(f"it has {short_number(declared)} bytes")
         is_json = "json" in headers.get("content-type", "json").lower()
-        shape = JsonShape(max_depth=self._max_depth, max_containers=self._max_containers)
+        shape = JsonShape(
+            max_depth=self._max_depth, max_containers=self._max_containers, max_values=self._max_values
+        )
         pieces: list[bytes] = []
         num_bytes, more = 0, True
         try:

@@ -12,21 +12,26 @@ _OPENING = frozenset(b"[{")
 
 
 class JsonShape:
-    """Counts arrays and objects over the pieces of a text; malformed texts are the parser's to refuse.
+    """Counts arrays, objects and values over the pieces of a text; malformed texts are the parser's to refuse.
 
     Args:
         max_depth: Levels of them that are allowed.
         max_containers: How many of them are allowed in all: parsing stops everything else, and these take longest.
+        max_values: How many values are allowed in all, such as token ids.
     """
 
-    def __init__(self, *, max_depth: int, max_containers: int) -> None:
-        self._max_depth, self._max_containers = max_depth, max_containers
-        self._depth = self._containers = 0
+    def __init__(self, *, max_depth: int, max_containers: int, max_values: int) -> None:
+        self._max_depth, self._max_containers, self._max_values = max_depth, max_containers, max_values
+        self._depth = self._containers = self._values = 0
         self._in_string = self._escaped = False
 
     def fault(self, piece: bytes) -> str | None:
         """What is too much, with this next piece of the text; None: nothing yet."""
-        skeleton = self._without_strings(piece).translate(None, _NO_BRACKETS)
+        rest = self._without_strings(piece)
+        self._values += rest.count(b",")  # all but the first of each array and object
+        if self._values >= self._max_values:
+            return f"has more than {self._max_values} values"
+        skeleton = rest.translate(None, _NO_BRACKETS)
         self._containers += skeleton.count(b"[") + skeleton.count(b"{")
         if self._containers > self._max_containers:
             return f"has more than {self._max_containers} arrays and objects"

@@ -19,12 +19,14 @@ from onnxgen.server.generation.chat_answer import chat_choice
 from onnxgen.server.generation.chat_events import ChatEvents
 from onnxgen.server.generation.fingerprint import system_fingerprint
 from onnxgen.server.generation.kept_answer import KeptAnswer, session_tokens
+from onnxgen.server.generation.large_requests import read_request
 from onnxgen.server.generation.messages import media_check, normalized_messages
 from onnxgen.server.generation.options import generation_options
 from onnxgen.server.generation.prompt_options import prompt_options
 from onnxgen.server.generation.respond import respond
 from onnxgen.server.generation.unknown_fields import log_unknown_fields
 from onnxgen.server.generation.usage import timings_of, usage_of
+from onnxgen.server.json_bodies import JsonRoute
 from onnxgen.server.schemas.chat import ChatCompletion, ChatRequest
 from onnxgen.server.services import Services, services_of
 from onnxgen.server.sessions.session import Session
@@ -32,7 +34,7 @@ from onnxgen.server.sessions.session import Session
 if TYPE_CHECKING:
     from onnxgen.server.models.table import LoadedModel
 
-router = APIRouter(tags=["chat"])
+router = APIRouter(route_class=JsonRoute, tags=["chat"])
 
 ENDPOINT = "chat.completions"
 _STREAM = {"description": "The answer, or with `stream` its chunks.", "content": {"text/event-stream": {}}}
@@ -108,8 +110,10 @@ class _Chat:
     async def open(self, model: LoadedModel, stack: AsyncExitStack) -> Answers:
         """Ask the model."""
         fields, settings = self._fields, self._services.settings
-        messages = normalized_messages(
-            fields.messages, max_messages=settings.max_messages, media=media_check(settings, model)
+        media = media_check(settings, model)
+        messages = await read_request(
+            self._http,
+            lambda: normalized_messages(fields.messages, max_messages=settings.max_messages, media=media),
         )
         if len(fields.tools or ()) > settings.max_tools:
             raise ApiError(

@@ -16,10 +16,12 @@ from onnxgen.server.generation.completion_answer import completion_choices
 from onnxgen.server.generation.completion_ask import CompletionAsk
 from onnxgen.server.generation.completion_events import CompletionEvents
 from onnxgen.server.generation.fingerprint import system_fingerprint
+from onnxgen.server.generation.large_requests import read_request
 from onnxgen.server.generation.options import texts_size
 from onnxgen.server.generation.respond import respond
 from onnxgen.server.generation.unknown_fields import log_unknown_fields
 from onnxgen.server.generation.usage import timings_of, usage_of
+from onnxgen.server.json_bodies import JsonRoute
 from onnxgen.server.schemas.completions import CompletionRequest, TextCompletion
 from onnxgen.server.services import Services, services_of
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from onnxgen.facade.async_llm import AsyncLLM
     from onnxgen.server.models.table import LoadedModel
 
-router = APIRouter(tags=["completions"])
+router = APIRouter(route_class=JsonRoute, tags=["completions"])
 
 _STREAM = {"description": "The answers, or with `stream` their chunks.", "content": {"text/event-stream": {}}}
 
@@ -37,7 +39,8 @@ async def create_completion(http: Request, fields: CompletionRequest) -> Respons
     """Go on with prompts as they are, or only judge them: `echo` with `logprobs` and `max_tokens` 0."""
     services = services_of(http)
     log_unknown_fields(fields, services.unknown_fields)
-    asked = _Completions(http, services, CompletionAsk.read(fields, services.settings))
+    ask = await read_request(http, lambda: CompletionAsk.read(fields, services.settings))
+    asked = _Completions(http, services, ask)
     return await respond(
         http,
         services,

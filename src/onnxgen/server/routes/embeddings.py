@@ -16,15 +16,17 @@ from onnxgen.facade.prompts import Prompt, prompts_of
 from onnxgen.server.errors import ApiError
 from onnxgen.server.generation.answers import request_id_of, tenant_of
 from onnxgen.server.generation.client_watch import asked_model, while_connected
+from onnxgen.server.generation.large_requests import read_request
 from onnxgen.server.generation.outcomes import end_early
 from onnxgen.server.generation.unknown_fields import log_unknown_fields
+from onnxgen.server.json_bodies import JsonRoute
 from onnxgen.server.schemas.embeddings import EmbeddingList, EmbeddingRequest
 from onnxgen.server.services import Services, services_of
 
 if TYPE_CHECKING:
     from onnxgen.server.models.table import LoadedModel
 
-router = APIRouter(tags=["embeddings"])
+router = APIRouter(route_class=JsonRoute, tags=["embeddings"])
 
 
 @router.post("/v1/embeddings", response_model=EmbeddingList, summary="Turn texts into vectors")
@@ -35,7 +37,7 @@ async def embeddings(request: Request, asked: EmbeddingRequest) -> Response:
     """
     services = services_of(request)
     log_unknown_fields(asked, services.unknown_fields)
-    texts = _texts_of(asked, services)
+    texts = await read_request(request, lambda: _texts_of(asked, services))
     async with asked_model(request, services, asked.model) as model:
         body = await _observed(request, services, model, asked, texts)
     return Response(body, media_type="application/json")

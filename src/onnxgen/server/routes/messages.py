@@ -37,13 +37,14 @@ from onnxgen.server.generation.options import generation_options
 from onnxgen.server.generation.prompt_options import prompt_options
 from onnxgen.server.generation.respond import respond
 from onnxgen.server.generation.unknown_fields import log_unknown_fields
+from onnxgen.server.json_bodies import JsonRoute
 from onnxgen.server.schemas.messages import Message, MessagesPrompt, MessagesRequest, TokenCount
 from onnxgen.server.services import Services, services_of
 
 if TYPE_CHECKING:
     from onnxgen.server.models.table import LoadedModel
 
-router = APIRouter(prefix="/v1/messages", tags=["messages"])
+router = APIRouter(route_class=JsonRoute, prefix="/v1/messages", tags=["messages"])
 
 
 _STREAM = {"description": "The answer, or with `stream` its events.", "content": {"text/event-stream": {}}}

@@ -30,13 +30,14 @@ from onnxgen.server.generation.options import generation_options
 from onnxgen.server.generation.prompt_options import prompt_options
 from onnxgen.server.generation.respond import respond
 from onnxgen.server.generation.unknown_fields import log_unknown_fields
+from onnxgen.server.json_bodies import JsonRoute
 from onnxgen.server.schemas.responses import InputTokens, ResponseObject, ResponseRequest
 from onnxgen.server.services import Services, services_of
 
 if TYPE_CHECKING:
     from onnxgen.server.models.table import LoadedModel
 
-router = APIRouter(prefix="/v1/responses", tags=["responses"])
+router = APIRouter(route_class=JsonRoute, prefix="/v1/responses", tags=["responses"])
 
 _STREAM = {"description": "The response, or with `stream` its events.", "content": {"text/event-stream": {}}}
 

@@ -8,7 +8,9 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from onnxgen.server.errors import ApiError
 from onnxgen.server.generation.answers import tenant_of
+from onnxgen.server.generation.large_requests import read_request
 from onnxgen.server.generation.messages import media_check, normalized_messages
+from onnxgen.server.json_bodies import JsonRoute
 from onnxgen.server.protection.key_check import ANONYMOUS
 from onnxgen.server.schemas.sessions import (
     SessionList,
@@ -20,7 +22,7 @@ from onnxgen.server.services import services_of
 from onnxgen.server.sessions.session import Session
 from onnxgen.server.sessions.store import SessionStore
 
-router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
+router = APIRouter(route_class=JsonRoute, prefix="/v1/sessions", tags=["sessions"])
 
 SessionId = Annotated[str, Path(description="The id of a session.")]
 Limit = Annotated[int, Query(description="Sessions to list.", ge=1, le=1000)]
@@ -36,9 +38,10 @@ async def create(request: Request, asked: SessionRequest | None = None) -> Sessi
     services = services_of(request)
     messages: list[dict[str, Any]] = []
     if asked is not None and asked.messages is not None:
-        settings = services.settings
-        messages = normalized_messages(
-            asked.messages, max_messages=settings.max_messages, media=media_check(settings)
+        given, settings = asked.messages, services.settings
+        media = media_check(settings)
+        messages = await read_request(
+            request, lambda: normalized_messages(given, max_messages=settings.max_messages, media=media)
         )
     return _shown(services.sessions.create(tenant_of(request), messages), services.sessions)
 

@@ -16,10 +16,11 @@ from onnxgen.preprocess.template_messages import text_size
 from onnxgen.server.errors import ApiError
 from onnxgen.server.generation.answers import INLINE_SIZE
 from onnxgen.server.generation.client_watch import asked_model
-from onnxgen.server.generation.large_requests import MAX_COUNTED_TOKENS
+from onnxgen.server.generation.large_requests import MAX_COUNTED_TOKENS, read_request
 from onnxgen.server.generation.messages import media_check, normalized_messages
 from onnxgen.server.generation.prompt_options import prompt_options
 from onnxgen.server.generation.unknown_fields import log_unknown_fields
+from onnxgen.server.json_bodies import JsonRoute
 from onnxgen.server.schemas.chat import ChatRequest
 from onnxgen.server.schemas.tokens import (
     DetokenizeRequest,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from onnxgen.preprocess.tokenizer import Tokenizer
     from onnxgen.server.models.table import LoadedModel
 
-router = APIRouter(tags=["tokens"])
+router = APIRouter(route_class=JsonRoute, tags=["tokens"])
 
 T = TypeVar("T")
 
@@ -50,7 +51,7 @@ async def tokenize(http: Request, fields: TokenizeRequest) -> Response:
     log_unknown_fields(fields, services.unknown_fields, known=ChatRequest.model_fields)
     check_tokenize(fields)
     async with asked_model(http, services, fields.model) as model:
-        tokens = await _tokens(model, fields, services.settings)
+        tokens = await _tokens(http, model, fields, services.settings)
         size = len(tokens["tokens"])
         body = await _done(lambda: to_json(tokens), size=size)
     return Response(body, media_type="application/json")
@@ -78,7 +79,7 @@ async def apply_template(http: Request, fields: TemplateRequest) -> TemplateAnsw
     services = services_of(http)
     log_unknown_fields(fields, services.unknown_fields, known=ChatRequest.model_fields)
     async with asked_model(http, services, fields.model) as model:
-        prompt = await _chat_prompt(model, fields, fields.messages, services.settings)
+        prompt = await _chat_prompt(http, model, fields, fields.messages, services.settings)
     return {"prompt": prompt.text}
 
 
@@ -127,9 +128,11 @@ def check_tokenize(fields: TokenizeRequest) -> None:
         )
 
 
-async def _tokens(model: LoadedModel, fields: TokenizeRequest, settings: ServerSettings) -> Tokens:
+async def _tokens(
+    http: Request, model: LoadedModel, fields: TokenizeRequest, settings: ServerSettings
+) -> Tokens:
     if fields.messages is not None:
-        prompt = await _chat_prompt(model, fields, fields.messages, settings)
+        prompt = await _chat_prompt(http, model, fields, fields.messages, settings)
         return _counted(model, fields, prompt.token_ids)
     text = fields.content if fields.prompt is None else fields.prompt
     assert text is not None
@@ -148,6 +151,7 @@ async def _tokens(model: LoadedModel, fields: TokenizeRequest, settings: ServerS
 
 
 async def _chat_prompt(
+    http: Request,
     model: LoadedModel,
     fields: TokenizeRequest | TemplateRequest,
     given: list[dict[str, Any]],
@@ -164,8 +168,9 @@ async def _chat_prompt(
     if len(fields.tools or ()) > settings.max_tools:
         raise _wrong("tools", f"this server allows at most {settings.max_tools} tools")
     llm = model.text
-    messages = normalized_messages(
-        given, max_messages=settings.max_messages, media=media_check(settings, model)
+    media = media_check(settings, model)
+    messages = await read_request(
+        http, lambda: normalized_messages(given, max_messages=settings.max_messages, media=media)
     )
     variables = dict(fields.chat_template_kwargs or {})
     if fields.documents is not None:

@@ -17,6 +17,10 @@ VALUES = st.recursive(
 )
 
 
+def shape_of(*, max_depth=100, max_containers=10**6, max_values=10**6):
+    return JsonShape(max_depth=max_depth, max_containers=max_containers, max_values=max_values)
+
+
 def depth_of(value):
     match value:
         case list():
@@ -28,7 +32,7 @@ def depth_of(value):
 
 
 def is_too_deep(text, limit, cuts=()):
-    shape, start = JsonShape(max_depth=limit, max_containers=10**6), 0
+    shape, start = shape_of(max_depth=limit), 0
     for cut in [*sorted(cuts), len(text)]:
         if shape.fault(text[start:cut]):
             return True
@@ -69,7 +73,16 @@ def test_arrays_and_objects_are_counted(value):
         return isinstance(value, list | dict) + sum(map(count, inner))
 
     text, found = json.dumps(value).encode(), count(value)
-    assert JsonShape(max_depth=100, max_containers=found).fault(text) is None
+    assert shape_of(max_containers=found).fault(text) is None
     if found:
-        fault = JsonShape(max_depth=100, max_containers=found - 1).fault(text)
+        fault = shape_of(max_containers=found - 1).fault(text)
         assert fault == f"has more than {found - 1} arrays and objects"
+
+
+@given(st.lists(st.integers() | st.text('",[]'), min_size=2), st.data())
+def test_values_of_a_list_are_counted_however_the_text_is_cut(values, data):
+    text = json.dumps({"ids": values}).encode()
+    cut = data.draw(st.integers(0, len(text)))
+    for most, fault in ((len(values), None), (len(values) - 1, f"has more than {len(values) - 1} values")):
+        shape = shape_of(max_values=most)
+        assert (shape.fault(text[:cut]) or shape.fault(text[cut:])) == fault

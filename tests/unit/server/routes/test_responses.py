@@ -256,7 +256,7 @@ def test_tokens_are_counted(client: openai.OpenAI) -> None:
     ("asked", "param"),
     [
         ({}, "input"),
-        ({"input": []}, "messages"),
+        ({"input": []}, "input"),
         ({"input": [{"role": "user", "content": "?"}] * 5000}, "input"),
         ({"input": "Hi", "background": True}, "background"),
         ({"input": "Hi", "conversation": "conv_1"}, "conversation"),

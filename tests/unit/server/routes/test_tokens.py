@@ -118,7 +118,7 @@ def ask_alone(model, body, path="/tokenize"):
     app = FastAPI()
     app.include_router(tokens.router)
     app.state.services = types.SimpleNamespace(
-        settings=ServerSettings(), models=Table(), unknown_fields=set()
+        settings=ServerSettings(), models=Table(), unknown_fields=set(), draining=False
     )
 
     async def go():

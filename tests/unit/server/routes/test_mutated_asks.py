@@ -126,7 +126,7 @@ def test_nothing_fails_inside(url: str, path: str) -> None:
             answer = client.post(path, content=json.dumps(body), headers={"content-type": "application/json"})
             statuses[answer.status_code] = statuses.get(answer.status_code, 0) + 1
             assert answer.status_code in (200, 400, 404), (answer.text, body)
-            assert len(answer.text) < 20000
+            assert answer.status_code == 200 or len(answer.text) < 2000
             if answer.status_code == 200 and body["stream"] and "tokens" not in path:
                 assert b"event: error" not in answer.content, (answer.text, body)
                 assert b"response.failed" not in answer.content, (answer.text, body)

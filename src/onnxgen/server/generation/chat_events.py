@@ -15,10 +15,9 @@ from typing import Any
 from pydantic_core import to_json
 
 from onnxgen.facade.results import Chunk, Completion
-from onnxgen.server.generation.chat_answer import call_shape, finish_reason, logprobs_shape
-from onnxgen.server.generation.usage import timings_of, usage_of
-
-DONE = b"data: [DONE]\n\n"
+from onnxgen.server.generation.chat_answer import call_shape, logprobs_shape
+from onnxgen.server.generation.chunk_frame import ChunkFrame
+from onnxgen.server.generation.usage import timings_of
 
 
 class ChatEvents:
@@ -56,15 +55,13 @@ class ChatEvents:
             "model": model,
             "system_fingerprint": fingerprint,
         }
-        self._head = b"data: " + to_json(head)[:-1] + b',"choices":['
-        self._tail = b'],"usage":null}\n\n' if with_usage else b"]}\n\n"
-        self._before_text = [self._head + b'{"index":%d,"delta":{"content":' % index for index in range(n)]
-        self._after_text = b'},"logprobs":null,"finish_reason":null}' + self._tail
-        self._n, self._with_usage, self._with_logprobs = n, with_usage, with_logprobs
+        self._frame = frame = ChunkFrame(head, with_usage=with_usage, n=n)
+        self._before_text = [frame.before + b'{"index":%d,"delta":{"content":' % index for index in range(n)]
+        self._after_text = b'},"logprobs":null,"finish_reason":null}' + frame.after
+        self._n, self._with_logprobs = n, with_logprobs
         self._show_reasoning, self._at_end = show_reasoning, at_end
         self._num_calls = [0] * n
         self._has_content = [False] * n
-        self._completions: dict[int, Completion] = {}
 
     async def stream(self, answers: AsyncIterable[Chunk]) -> AsyncGenerator[bytes]:
         """All events, for the pieces of all answers."""
@@ -98,11 +95,7 @@ class ChatEvents:
 
     def end(self) -> bytes:
         """What comes after all answers have ended."""
-        if not self._with_usage:
-            return DONE
-        completions = [self._completions[index] for index in sorted(self._completions)]
-        usage = usage_of(completions, n=self._n)
-        return self._head + b'],"usage":' + to_json(usage) + b"}\n\n" + DONE
+        return self._frame.end()
 
     def _delta(self, chunk: Chunk) -> dict[str, Any]:
         delta: dict[str, Any] = {}
@@ -119,7 +112,6 @@ class ChatEvents:
         return delta
 
     def _finish(self, index: int, completion: Completion, *, logprobs: Any) -> bytes:
-        self._completions[index] = completion
         said_nothing = not self._has_content[index] and not self._num_calls[index]
         more = self._at_end(completion)
         if self._n == 1:
@@ -128,10 +120,7 @@ class ChatEvents:
             index,
             {"content": ""} if said_nothing else {},
             logprobs=logprobs,
-            ended={
-                "finish_reason": finish_reason(completion.finish_reason),
-                "stop_reason": completion.stop,
-            },
+            ended=self._frame.ended(index, completion),
             more=more,
         )
 
@@ -150,7 +139,4 @@ class ChatEvents:
             "logprobs": logprobs,
             **(ended or {"finish_reason": None}),
         }
-        tail = self._tail
-        if more:
-            tail = b"]," + to_json(more)[1:-1] + tail[1:]
-        return self._head + to_json(choice) + tail
+        return self._frame.chunk(choice, more=more)

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_json
 
 from onnxgen.facade.results import Chunk, Completion, TokenLogprob
-from onnxgen.server.generation.chat_answer import finish_reason
-from onnxgen.server.generation.chat_events import DONE
+from onnxgen.server.generation.chunk_frame import ChunkFrame
 from onnxgen.server.generation.completion_ask import CompletionAsk
 from onnxgen.server.generation.completion_logprobs import answer_logprobs
-from onnxgen.server.generation.usage import timings_of, usage_of
+from onnxgen.server.generation.usage import timings_of
 
 if TYPE_CHECKING:
     from onnxgen.preprocess.tokenizer import Tokenizer
@@ -34,23 +33,20 @@ class CompletionEvents:
 
     def __init__(self, ask: CompletionAsk, head: dict[str, Any], tokenizer: Tokenizer) -> None:
         self._ask, self._tokenizer = ask, tokenizer
-        self._with_usage = ask.fields.wants_usage
         self._num = len(ask.prompts) * ask.n
-        self._head = b"data: " + to_json(head)[:-1] + b',"choices":['
-        self._tail = b'],"usage":null}\n\n' if self._with_usage else b"]}\n\n"
-        self._before_text = [self._head + b'{"index":%d,"text":' % index for index in range(self._num)]
-        self._after_text = b',"logprobs":null,"finish_reason":null}' + self._tail
+        self._frame = frame = ChunkFrame(head, with_usage=ask.fields.wants_usage, n=ask.n)
+        self._before_text = [frame.before + b'{"index":%d,"text":' % index for index in range(self._num)]
+        self._after_text = b',"logprobs":null,"finish_reason":null}' + frame.after
         self._is_plain = not ask.shows_logprobs and not ask.fields.return_token_ids
         self._begun = [not (ask.fields.echo or ask.fields.return_token_ids)] * self._num
         self._told: dict[int, Sequence[TokenLogprob | None]] = {}
-        self._completions: dict[int, Completion] = {}
 
     async def stream(self, answers: AsyncIterable[Chunk]) -> AsyncGenerator[bytes]:
         """All events, for the pieces of all answers."""
         async for chunk in answers:
             if event := self.chunk(chunk):
                 yield event
-        yield self.end()
+        yield self._frame.end()
 
     def chunk(self, chunk: Chunk) -> bytes:
         """What a piece of an answer adds; empty if nothing."""
@@ -69,13 +65,6 @@ class CompletionEvents:
             return first + self._before_text[index] + to_json(chunk.text) + self._after_text
         return first + self._event(index, chunk.text, logprobs=chunk.logprobs, token_ids=chunk.token_ids)
 
-    def end(self) -> bytes:
-        """What comes after all answers have ended."""
-        if not self._with_usage:
-            return DONE
-        usage = usage_of([self._completions[i] for i in sorted(self._completions)], n=self._ask.n)
-        return self._head + b'],"usage":' + to_json(usage) + b"}\n\n" + DONE
-
     def _begin(self, index: int) -> bytes:
         """The prompt, before the first piece of an answer to it."""
         ask, place = self._ask, index // self._ask.n
@@ -88,20 +77,16 @@ class CompletionEvents:
                 choice["logprobs"] = echo.logprobs(told, self._tokenizer, top=ask.fields.logprobs)
         if ask.fields.return_token_ids:
             choice |= {"token_ids": [], "prompt_token_ids": ask.prompt_ids[place]}
-        return self._head + to_json(choice) + self._tail
+        return self._frame.chunk(choice)
 
     def _finish(self, chunk: Chunk, completion: Completion) -> bytes:
-        self._completions[chunk.index] = completion
         end = completion.end_logprob
         return self._event(
             chunk.index,
             chunk.text,
             logprobs=(*chunk.logprobs, *(() if end is None else (end,))),
             token_ids=chunk.token_ids,
-            ended={
-                "finish_reason": finish_reason(completion.finish_reason),
-                "stop_reason": completion.stop,
-            },
+            ended=self._frame.ended(chunk.index, completion),
             more={"timings": timings_of(completion)} if self._num == 1 else {},
         )
 
@@ -126,5 +111,4 @@ class CompletionEvents:
         }
         if ask.fields.return_token_ids:
             choice["token_ids"] = list(token_ids)
-        tail = b"]," + to_json(more)[1:-1] + self._tail[1:] if more else self._tail
-        return self._head + to_json(choice) + tail
+        return self._frame.chunk(choice, more=more)

@@ -16,7 +16,7 @@ from onnxgen.engine.events import EngineEvent, FinishReason, TokenUsage
 from onnxgen.facade.question import Question
 from onnxgen.facade.results import AnswerEnd, Chunk, Completion, Timings, TokenLogprob, Usage
 from onnxgen.facade.stops import StopMatcher
-from onnxgen.facade.token_logprobs import described, described_prompt
+from onnxgen.facade.token_logprobs import PromptLogprobs, described
 from onnxgen.preprocess.answer_pieces import AnswerPieces
 from onnxgen.preprocess.detokenizer import IncrementalDetokenizer
 from onnxgen.preprocess.tokenizer import Tokenizer
@@ -70,7 +70,7 @@ class Answer:
         self._calls: list[ToolCall] = []
         self._token_ids: list[int] = []
         self._logprobs: list[TokenLogprob] = []
-        self._prompt_logprobs: tuple[TokenLogprob | None, ...] | None = None
+        self._prompt_logprobs: PromptLogprobs | None = None
         self._end_logprob: TokenLogprob | None = None
         self._stop: str | int | None = None
         self._reasoning_tokens = 0
@@ -111,7 +111,7 @@ class Answer:
             self._queue_s = event.usage.queued_s
             self._used = counted(self._used, event.usage)
         if event.prompt_logprobs is not None:
-            self._prompt_logprobs = described_prompt(
+            self._prompt_logprobs = PromptLogprobs(
                 event.prompt_logprobs, self._question.request.prompt, self._tokenizer
             )
             self._has_unsent_prompt = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -124,7 +125,7 @@ class Completion:
     reasoning: str = ""
     stop: str | int | None = None
     logprobs: tuple[TokenLogprob, ...] | None = None
-    prompt_logprobs: tuple[TokenLogprob | None, ...] | None = None
+    prompt_logprobs: Sequence[TokenLogprob | None] | None = None
     end_logprob: TokenLogprob | None = None
     score: float | None = None
     tool_calls: tuple[ToolCall, ...] = ()
@@ -160,7 +161,7 @@ class Chunk:
     reasoning: str = ""
     logprobs: tuple[TokenLogprob, ...] = ()
     tool_calls: tuple[ToolCall, ...] = ()
-    prompt_logprobs: tuple[TokenLogprob | None, ...] | None = None
+    prompt_logprobs: Sequence[TokenLogprob | None] | None = None
     prompt_tokens: int = 0
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
 
 from onnxgen.engine.sampling.logprobs import TokenLogprobs
 from onnxgen.facade.results import TokenLogprob, TopToken
@@ -29,16 +30,60 @@ def _top(token_id: int, logprob: float, tokenizer: Tokenizer) -> TopToken:
     return TopToken(token_id, content.decode(errors="replace"), content, logprob)
 
 
-def described_prompt(
-    found: Sequence[TokenLogprobs | None], prompt: Sequence[int], tokenizer: Tokenizer
-) -> tuple[TokenLogprob | None, ...]:
-    """Likewise for the end of a prompt, of which the first token may have none.
+class PromptLogprobs(Sequence[TokenLogprob | None]):
+    """How probable the last tokens of a prompt were; None for the first token of all.
+
+    They get their texts and bytes when they are first looked at, which takes some 20 us for each: an event loop that only
+    passes them on has better things to do. Equal to a tuple of the same, and pickled as one.
 
     Args:
-        found: Of the last tokens of the prompt.
-        prompt: All of it.
+        found: What the engine says of them.
+        prompt: All of the prompt.
         tokenizer: The model's.
     """
+
+    __slots__ = ("_found", "_prompt", "_tokenizer", "_told")
+
+    def __init__(
+        self, found: Sequence[TokenLogprobs | None], prompt: Sequence[int], tokenizer: Tokenizer
+    ) -> None:
+        self._found, self._prompt, self._tokenizer = found, prompt, tokenizer
+        self._told: tuple[TokenLogprob | None, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    @overload
+    def __getitem__(self, place: int, /) -> TokenLogprob | None: ...
+    @overload
+    def __getitem__(self, place: slice, /) -> tuple[TokenLogprob | None, ...]: ...
+    def __getitem__(self, place: int | slice, /) -> TokenLogprob | tuple[TokenLogprob | None, ...] | None:
+        return self._all()[place]
+
+    def __iter__(self) -> Iterator[TokenLogprob | None]:
+        return iter(self._all())
+
+    def __eq__(self, other: object) -> bool:
+        return self._all() == tuple(other) if isinstance(other, PromptLogprobs | tuple) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._all())
+
+    def __repr__(self) -> str:
+        return repr(self._all())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (self._all(),)
+
+    def _all(self) -> tuple[TokenLogprob | None, ...]:
+        if self._told is None:
+            self._told = _described_prompt(self._found, self._prompt, self._tokenizer)
+        return self._told
+
+
+def _described_prompt(
+    found: Sequence[TokenLogprobs | None], prompt: Sequence[int], tokenizer: Tokenizer
+) -> tuple[TokenLogprob | None, ...]:
     text = IncrementalDetokenizer(tokenizer, skip_special_tokens=False)
     offsets: list[int] = []
     for token in prompt:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from onnxgen.facade.results import Chunk, Completion, TokenLogprob
 from onnxgen.server.generation.chunk_frame import ChunkFrame
 from onnxgen.server.generation.completion_ask import CompletionAsk
 from onnxgen.server.generation.completion_logprobs import answer_logprobs
+from onnxgen.server.generation.large_requests import MAX_TOLD_INLINE
 from onnxgen.server.generation.usage import timings_of
 
 if TYPE_CHECKING:
@@ -44,7 +46,9 @@ class CompletionEvents:
     async def stream(self, answers: AsyncIterable[Chunk]) -> AsyncGenerator[bytes]:
         """All events, for the pieces of all answers."""
         async for chunk in answers:
-            if event := self.chunk(chunk):
+            is_long = self._begins_long_echo(chunk.index)
+            event = await asyncio.to_thread(self.chunk, chunk) if is_long else self.chunk(chunk)
+            if event:
                 yield event
         yield self._frame.end()
 
@@ -64,6 +68,13 @@ class CompletionEvents:
         if self._is_plain:
             return first + self._before_text[index] + to_json(chunk.text) + self._after_text
         return first + self._event(index, chunk.text, logprobs=chunk.logprobs, token_ids=chunk.token_ids)
+
+    def _begins_long_echo(self, index: int) -> bool:
+        """Whether the next piece of an answer comes with log probabilities of a long prompt."""
+        ask = self._ask
+        if self._begun[index] or not ask.echoes or not ask.shows_logprobs:
+            return False
+        return len(ask.echoes[index // ask.n].token_ids) > MAX_TOLD_INLINE
 
     def _begin(self, index: int) -> bytes:
         """The prompt, before the first piece of an answer to it."""

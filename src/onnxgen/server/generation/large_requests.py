@@ -1,4 +1,4 @@
-"""`read_request`: reading what a request says, beside the event loop where that takes long."""
+"""What takes long is done beside the event loop: `read_request` for what a request says, and bounds for other things."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ LARGE_BYTES = 64 * 1024
 """Bodies up to this are read in the event loop: a millisecond or two."""
 MAX_COUNTED_TOKENS = 2**20
 """Far longer texts are not tokenized, where no context bounds them: memory for their tokens is not to be had for nothing."""
+MAX_TOLD_INLINE = 500
+"""Tokens with log probabilities up to which an answer is written in the event loop: a millisecond or two."""
 
 T = TypeVar("T")
 

@@ -17,6 +17,7 @@ from onnxgen.server.errors import as_api_error
 from onnxgen.server.generation.answers import Answers
 from onnxgen.server.generation.client_watch import asked_model
 from onnxgen.server.generation.event_stream import EventStream
+from onnxgen.server.generation.large_requests import MAX_TOLD_INLINE
 from onnxgen.server.services import Services
 
 if TYPE_CHECKING:
@@ -27,10 +28,6 @@ _log = logging.getLogger(__name__)
 Open = Callable[["LoadedModel", AsyncExitStack], Awaitable[Answers]]
 Whole = Callable[["LoadedModel", list[Completion]], Mapping[str, Any]]
 Events = Callable[["LoadedModel", Answers], AsyncGenerator[bytes]]
-
-
-MAX_TOLD_INLINE = 500
-"""Tokens with log probabilities up to which an answer is written in the event loop: a millisecond or two."""
 
 
 def error_event(error: BaseException) -> bytes:

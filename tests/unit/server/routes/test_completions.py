@@ -15,7 +15,8 @@ from onnxgen.facade.async_llm import AsyncLLM
 from onnxgen.facade.llm import LLM
 from onnxgen.preprocess.tokenizer import Tokenizer
 from onnxgen.server.app import create_app
-from onnxgen.server.generation import respond
+from onnxgen.server.generation import completion_events, respond
+from onnxgen.server.generation.completion_logprobs import Echo
 from tiny_model_folder import (
     GAP_TOKENS,
     fake_backend,
@@ -438,5 +439,16 @@ def test_a_prompt_whose_time_was_over_before_it_was_judged_has_no_log_probabilit
 def test_long_answers_are_the_same_where_they_are_written_in_a_thread(server, monkeypatch):
     asked = {"prompt": random_text(200), "echo": True, "logprobs": 3, "max_tokens": 2}
     inline = server.choices(**asked)
-    monkeypatch.setattr(respond, "MAX_TOLD_INLINE", 0)
+    loops = []
+
+    def noted(self, *args, **options):
+        loops.append(asyncio._get_running_loop())
+        return logprobs(self, *args, **options)
+
+    logprobs = Echo.logprobs
+    monkeypatch.setattr(Echo, "logprobs", noted)
+    for module in (respond, completion_events):
+        monkeypatch.setattr(module, "MAX_TOLD_INLINE", 0)
     assert server.choices(**asked) == inline
+    assert [joined(server.events(**asked), 0)] == inline
+    assert loops == [None, None]

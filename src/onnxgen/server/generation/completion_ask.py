@@ -13,6 +13,7 @@ from onnxgen.facade.results import Chunk
 from onnxgen.preprocess.long_texts import check_length
 from onnxgen.server.errors import ApiError
 from onnxgen.server.generation.completion_logprobs import Echo
+from onnxgen.server.generation.counts import check_count
 from onnxgen.server.generation.large_requests import MAX_COUNTED_TOKENS
 from onnxgen.server.generation.options import generation_options
 from onnxgen.server.schemas.completions import CompletionRequest
@@ -147,10 +148,7 @@ class CompletionAsk:
         fields, num_prompts = self.fields, len(self.prompts)
         if not self.prompts:
             raise ApiError(400, "prompt is empty; give a text, or token ids", param="prompt")
-        if num_prompts > settings.max_prompts:
-            raise _wrong(
-                "prompt", f"has {num_prompts} prompts; this server takes at most {settings.max_prompts}"
-            )
+        check_count("prompt", self.prompts, settings.max_prompts)
         answers = num_prompts * self.num_made
         if answers > settings.max_answers:
             field = "prompt" if num_prompts > 1 else "n" if fields.best_of is None else "best_of"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from onnxgen.foundations.json_text import json_kind
 from onnxgen.foundations.suggest import did_you_mean
 from onnxgen.server.errors import ApiError
+from onnxgen.server.generation.counts import check_count
 from onnxgen.server.media import MediaCheck, MediaPolicy, check_media_part, is_media
 
 if TYPE_CHECKING:
@@ -42,12 +43,7 @@ def normalized_messages(
     """
     if not messages:
         raise ApiError(400, f"{name} is empty; a conversation has at least one message", param=name)
-    if len(messages) > max_messages:
-        raise ApiError(
-            400,
-            f"{name} has {len(messages)} entries; this server allows at most {max_messages}",
-            param=name,
-        )
+    check_count(name, messages, max_messages)
     return [_normalized(message, f"{name}[{index}]", media) for index, message in enumerate(messages)]
 
 

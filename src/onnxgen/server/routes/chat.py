@@ -17,6 +17,7 @@ from onnxgen.server.generation.answers import Answers, tenant_of
 from onnxgen.server.generation.ask import ChatAsk, open_chat
 from onnxgen.server.generation.chat_answer import chat_choice
 from onnxgen.server.generation.chat_events import ChatEvents
+from onnxgen.server.generation.counts import check_count
 from onnxgen.server.generation.fingerprint import system_fingerprint
 from onnxgen.server.generation.kept_answer import KeptAnswer, session_tokens
 from onnxgen.server.generation.large_requests import read_request
@@ -115,12 +116,7 @@ class _Chat:
             self._http,
             lambda: normalized_messages(fields.messages, max_messages=settings.max_messages, media=media),
         )
-        if len(fields.tools or ()) > settings.max_tools:
-            raise ApiError(
-                400,
-                f"tools has {len(fields.tools or ())} entries; this server allows at most {settings.max_tools}",
-                param="tools",
-            )
+        check_count("tools", fields.tools, settings.max_tools)
         if fields.continue_final_message and messages[-1]["role"] != "assistant":
             raise ApiError(
                 400,

@@ -16,6 +16,7 @@ from onnxgen.facade.prompts import Prompt, prompts_of
 from onnxgen.server.errors import ApiError
 from onnxgen.server.generation.answers import request_id_of, tenant_of
 from onnxgen.server.generation.client_watch import asked_model, while_connected
+from onnxgen.server.generation.counts import check_count
 from onnxgen.server.generation.large_requests import read_request
 from onnxgen.server.generation.outcomes import end_early
 from onnxgen.server.generation.unknown_fields import log_unknown_fields
@@ -45,13 +46,9 @@ async def embeddings(request: Request, asked: EmbeddingRequest) -> Response:
 
 def _texts_of(asked: EmbeddingRequest, services: Services) -> list[str | list[int]]:
     texts, _ = prompts_of(asked.input, name="input")
-    most = services.settings.max_prompts
     if not texts:
         raise ApiError(400, "input is empty; give at least one text", param="input")
-    if len(texts) > most:
-        raise ApiError(
-            400, f"input has {len(texts)} texts; this server takes at most {most} at once", param="input"
-        )
+    check_count("input", texts, services.settings.max_prompts)
     return texts
 
 

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 
 from onnxgen.facade.results import Chunk, Completion
 from onnxgen.server.error_answers import error_body, route_path
-from onnxgen.server.errors import ApiError, as_api_error
+from onnxgen.server.errors import as_api_error
 from onnxgen.server.formats.conversations import with_system
 from onnxgen.server.formats.event_text import event_text
 from onnxgen.server.formats.message_asks import (
@@ -31,6 +31,7 @@ from onnxgen.server.formats.messages_answer import MessageWriter
 from onnxgen.server.generation.answers import Answers, request_id_of, tenant_of
 from onnxgen.server.generation.ask import ChatAsk, open_chat
 from onnxgen.server.generation.client_watch import asked_model
+from onnxgen.server.generation.counts import check_count
 from onnxgen.server.generation.large_requests import MAX_COUNTED_TOKENS, read_request
 from onnxgen.server.generation.messages import media_check, normalized_messages
 from onnxgen.server.generation.options import generation_options
@@ -120,17 +121,9 @@ class _Exchange:
         asked, settings = self._asked, self.services.settings
         refuse_what_is_not_here(asked)
         tools = asked.tools or []
-        if len(tools) > settings.max_tools:
-            raise ApiError(
-                400, f"tools has {len(tools)} entries; this server allows {settings.max_tools}", param="tools"
-            )
+        check_count("tools", tools, settings.max_tools)
         choice, parallel = chat_tool_choice(asked.tool_choice)
-        if len(asked.messages) > settings.max_messages:
-            raise ApiError(
-                400,
-                f"messages has {len(asked.messages)} entries; this server allows at most {settings.max_messages}",
-                param="messages",
-            )
+        check_count("messages", asked.messages, settings.max_messages)
         told = with_system(
             system_text(asked.system), chat_messages(asked.messages, media_check(settings, model))
         )

@@ -24,6 +24,7 @@ from onnxgen.server.formats.responses_answer import ResponseWriter
 from onnxgen.server.generation.answers import Answers, tenant_of
 from onnxgen.server.generation.ask import ChatAsk, open_chat
 from onnxgen.server.generation.client_watch import asked_model
+from onnxgen.server.generation.counts import check_count
 from onnxgen.server.generation.large_requests import read_request
 from onnxgen.server.generation.messages import media_check, normalized_messages
 from onnxgen.server.generation.options import generation_options
@@ -111,10 +112,7 @@ class _Exchange:
         self._items = [*self._items, *new]
         messages = with_system(asked.instructions, chat_messages(self._items))
         tools = asked.tools or []
-        if len(tools) > settings.max_tools:
-            raise ApiError(
-                400, f"tools has {len(tools)} entries; this server allows {settings.max_tools}", param="tools"
-            )
+        check_count("tools", tools, settings.max_tools)
         choice, told = chat_tool_choice(asked.tool_choice, chat_tools(tools))
         form = chat_response_format(None if asked.text is None else asked.text.format)
         if form is not None and asked.response_format is not None:
@@ -215,11 +213,8 @@ class _Exchange:
         given = self._asked.input
         if given is None and self._asked.previous_response_id is None:
             raise ApiError(400, "input is missing; give a text or a list of items", param="input")
-        most = self.services.settings.max_messages
-        if isinstance(given, list) and len(given) > most:
-            raise ApiError(
-                400, f"input has {len(given)} items; this server allows at most {most}", param="input"
-            )
+        if isinstance(given, list):
+            check_count("input", given, self.services.settings.max_messages)
         store, tenant = self.services.responses, self._tenant
         return read_items(
             [] if given is None else given,

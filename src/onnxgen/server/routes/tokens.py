@@ -16,6 +16,7 @@ from onnxgen.preprocess.template_messages import text_size
 from onnxgen.server.errors import ApiError
 from onnxgen.server.generation.answers import INLINE_SIZE
 from onnxgen.server.generation.client_watch import asked_model
+from onnxgen.server.generation.counts import check_count
 from onnxgen.server.generation.large_requests import MAX_COUNTED_TOKENS, read_request
 from onnxgen.server.generation.messages import media_check, normalized_messages
 from onnxgen.server.generation.prompt_options import prompt_options
@@ -165,8 +166,7 @@ async def _chat_prompt(
     continues = bool(fields.continue_final_message)
     if continues and fields.add_generation_prompt:
         raise _wrong("add_generation_prompt", "an answer cannot begin where the final message goes on")
-    if len(fields.tools or ()) > settings.max_tools:
-        raise _wrong("tools", f"this server allows at most {settings.max_tools} tools")
+    check_count("tools", fields.tools, settings.max_tools)
     llm = model.text
     media = media_check(settings, model)
     messages = await read_request(

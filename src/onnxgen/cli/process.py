@@ -30,6 +30,16 @@ def _open_missing_streams() -> None:
             setattr(sys, name, stream)
 
 
+def exit_if_told() -> None:
+    """Exit if a signal said so and the exit was lost, as in an import that catches everything."""
+    if _told:
+        sys.exit(128 + _told[0])
+
+
+_told: list[int] = []
+
+
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     del frame
+    _told.append(number)
     sys.exit(128 + number)

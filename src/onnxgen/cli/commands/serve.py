@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from onnxgen.cli.options import Backend, ConfigFile, LogLevel, Threads, Verbose
+from onnxgen.cli.process import exit_if_told
 from onnxgen.cli.progress import make_progress
 from onnxgen.cli.serve_flags import with_settings
 from onnxgen.cli.settings import global_options, load_settings
@@ -65,6 +66,7 @@ def serve(
     with run.listen(settings) as listener:
         services = open_services(settings, resolved.config, progress=progress)
         if not check:
+            exit_if_told()  # from here on the server hears of signals
             # whoever reads a log of JSON lines finds nothing else between them
             run.serve(services, listener, say=note if is_text(sys.stderr, settings.log_format) else _log.info)
             return

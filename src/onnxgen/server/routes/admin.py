@@ -5,31 +5,28 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 
 from onnxgen.errors import ConfigError
 from onnxgen.scheduler.config import SchedulerConfig
 from onnxgen.server.errors import ApiError
 from onnxgen.server.models import ModelStatus, TableLimits
+from onnxgen.server.routes.operator_paths import only_where
 from onnxgen.server.schemas.models import (
     AdminModel,
     AdminModelList,
     EngineLimitsChange,
     EngineLimitsReport,
+    ModelId,
     TableLimitsChange,
     TableLimitsReport,
 )
 from onnxgen.server.services import Services, services_of
 
+router = APIRouter(
+    prefix="/v1/admin", tags=["admin"], dependencies=[Depends(only_where("enable_admin", "/v1/admin"))]
+)
 
-def _enabled(request: Request) -> None:
-    if not services_of(request).settings.enable_admin:
-        raise ApiError(404, "this server offers no /v1/admin; start it with --enable-admin", code="not_found")
-
-
-router = APIRouter(prefix="/v1/admin", tags=["admin"], dependencies=[Depends(_enabled)])
-
-ModelId = Annotated[str, Path(description="An id or an alias; may have slashes.")]
 Force = Annotated[bool, Query(description="End requests that use it, with an error.")]
 
 

@@ -11,25 +11,19 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic_core import to_json
 
 from onnxgen.engine.stats import StepStats
-from onnxgen.server.errors import ApiError
 from onnxgen.server.models.loaded import LoadedModel
 from onnxgen.server.observe.trace_document import trace_document
 from onnxgen.server.overview.resources import look_into
 from onnxgen.server.overview.shown_settings import shown_entry, shown_runtime, shown_settings, versions
+from onnxgen.server.routes.operator_paths import only_where
 from onnxgen.server.schemas.status import Prefixes
 from onnxgen.server.services import Services, services_of
 
 _STEPS = 4096
 
-
-def _must_be_enabled(request: Request) -> None:
-    if not services_of(request).settings.enable_debug:
-        raise ApiError(
-            404, "/v1/debug is not enabled on this server; start it with --enable-debug", code="not_enabled"
-        )
-
-
-router = APIRouter(prefix="/v1/debug", tags=["debug"], dependencies=[Depends(_must_be_enabled)])
+router = APIRouter(
+    prefix="/v1/debug", tags=["debug"], dependencies=[Depends(only_where("enable_debug", "/v1/debug"))]
+)
 
 Seconds = Annotated[float, Query(description="How far back it goes.", gt=0, le=3600, allow_inf_nan=False)]
 

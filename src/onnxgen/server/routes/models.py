@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Query, Request
 
 from onnxgen.server.errors import ApiError
 from onnxgen.server.models import ModelStatus
-from onnxgen.server.schemas.models import ModelList, ModelObject
+from onnxgen.server.schemas.models import ModelId, ModelList, ModelObject
 from onnxgen.server.services import Services, services_of
 
 router = APIRouter(prefix="/v1/models", tags=["models"])
@@ -66,9 +66,7 @@ def page_of(
 
 
 @router.get("/{model_id:path}", summary="Describe a model")
-async def describe(
-    request: Request, model_id: Annotated[str, Path(description="An id or an alias; may have slashes.")]
-) -> ModelObject:
+async def describe(request: Request, model_id: ModelId) -> ModelObject:
     """Describe one model, by its id or an alias."""
     services = services_of(request)
     return _shown(services.models.status(model_id), services)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
+from fastapi import Path
 from pydantic import (
     AwareDatetime,
     BaseModel,
@@ -16,6 +17,8 @@ from pydantic import (
 
 _CONFIG = ConfigDict(use_attribute_docstrings=True)
 _STRICT = ConfigDict(use_attribute_docstrings=True, extra="forbid")
+
+ModelId = Annotated[str, Path(description="An id or an alias; may have slashes.")]
 
 State = Literal["unloaded", "loading", "ready", "restarting", "unloading", "failed"]
 

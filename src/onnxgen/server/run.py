@@ -69,6 +69,28 @@ def protected_app(services: Services) -> ASGIApp:
     return protect(create_app(services), services)
 
 
+def server_config(services: Services) -> uvicorn.Config:
+    """How uvicorn serves the application.
+
+    Raises:
+        ConfigError: See `protected_app`.
+    """
+    settings = services.settings
+    return uvicorn.Config(
+        protected_app(services),
+        http=guarded_http_protocol(ConnectionLimits(max_connections=settings.max_connections)),
+        lifespan="on",
+        ws="none",
+        proxy_headers=False,  # else anybody on this machine says who asks
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        backlog=_BACKLOG,
+        timeout_keep_alive=settings.idle_timeout_s,
+        timeout_graceful_shutdown=round(settings.drain_s + _LAST_WORDS_S),
+    )
+
+
 def serve(services: Services, listener: socket.socket, *, say: Callable[[str], None]) -> None:
     """Serve until a signal comes, then end in good order.
 
@@ -84,21 +106,7 @@ def serve(services: Services, listener: socket.socket, *, say: Callable[[str], N
         BackendError: No model could be loaded.
         ConfigError: See `protected_app`.
     """
-    settings = services.settings
-    config = uvicorn.Config(
-        protected_app(services),
-        http=guarded_http_protocol(ConnectionLimits(max_connections=settings.max_connections)),
-        lifespan="on",
-        ws="none",
-        proxy_headers=False,  # else anybody on this machine says who asks
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        backlog=_BACKLOG,
-        timeout_keep_alive=settings.idle_timeout_s,
-        timeout_graceful_shutdown=round(settings.drain_s + _LAST_WORDS_S),
-    )
-    server = _Server(config, services, say)
+    server = _Server(server_config(services), services, say)
     server.run(sockets=[listener])
     if server.failure is not None:
         raise BackendError(server.failure)

@@ -1,11 +1,15 @@
 """Models that the settings of a server name, and how their engines are configured."""
 
+import asyncio
+
 import pytest
 
+from model_doubles import ScriptedLLM, run, until
 from onnxgen.engine.speculation.options import Speculation
 from onnxgen.errors import ConfigError
 from onnxgen.foundations.runtime_config import RuntimeConfig
-from onnxgen.server.models import ModelEntry, open_table
+from onnxgen.server.errors import ApiError
+from onnxgen.server.models import LoadedModel, ModelEntry, open_table, supervision
 from onnxgen.server.models.engine_options import engine_config, runtime_config
 from onnxgen.server.models.from_settings import entries_of, limits_of, name_of
 from onnxgen.server.settings import ServerSettings
@@ -125,3 +129,39 @@ def test_a_table_is_opened_without_loading(tmp_path):
     path.write_text('[[model]]\nid="a"\nsource="/nowhere"\naliases=["b"]\n', encoding="utf-8")
     table = open_table(ServerSettings(models=path), RuntimeConfig())
     assert table.entry("b").source == "/nowhere"
+
+
+def test_requests_wait_for_a_model_as_long_as_settings_say():
+    async def never(entry):
+        await asyncio.Event().wait()
+
+    async def scenario():
+        asked = ServerSettings(model="nowhere", model_wait_s=0.01)
+        table = open_table(asked, RuntimeConfig(), watched=lambda _: never)
+        with pytest.raises(ApiError, match="still being loaded"):
+            await table.load(None)
+        await table.aclose()
+
+    run(scenario())
+
+
+def test_engines_hang_after_as_long_as_settings_say(monkeypatch):
+    monkeypatch.setattr(supervision, "_PROBE_S", 0.001)
+
+    class Hanging(ScriptedLLM):
+        async def stats(self, *, timeout_s):
+            raise TimeoutError
+
+    async def scenario():
+        llm = Hanging()
+
+        async def load(entry):
+            return LoadedModel(entry, llm=llm)
+
+        asked = ServerSettings(model="nowhere", engine_hang_s=0.01, warm_up=False)
+        table = open_table(asked, RuntimeConfig(), watched=lambda _: load)
+        await table.load(None)
+        await until(lambda: llm.restarts)
+        await table.aclose()
+
+    run(scenario())

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from starlette.requests import Request
 
+from onnxgen.engine.client import HealthState
+from onnxgen.errors import EngineDeadError
 from onnxgen.facade.results import Chunk, Completion
 from onnxgen.server.errors import ApiError, ending
 from onnxgen.server.generation.client_watch import interrupt_when_left
@@ -129,9 +131,12 @@ class Answers:
 
         Raises:
             OnnxgenError: What ``ask`` raises.
+            EngineDeadError: The engine died meanwhile: who asked before that is told, and does not wait for a new one.
         """
         with self._interruption:
             self._chunks = await asyncio.to_thread(ask, llm) if in_thread else ask(llm)
+        if llm.health.state is not HealthState.HEALTHY:
+            raise EngineDeadError("the engine failed while the prompt was made ready")
 
     def listen(self, hear: Callable[[Chunk], None]) -> None:
         """Have a function called with each piece, before whoever iterates gets it."""
@@ -202,9 +207,10 @@ class Answers:
         if self._chunks is not None:
             await self._chunks.aclose()
 
-    async def _next(self) -> Chunk:
+    def _next(self) -> Awaitable[Chunk]:
         ahead, self._ahead = self._ahead, None
-        return await (self._pull() if ahead is None else ahead)
+        assert self._chunks is not None
+        return anext(self._chunks) if ahead is None else ahead
 
     async def _pull(self) -> Chunk:
         assert self._chunks is not None

@@ -8,7 +8,8 @@ import types
 import pytest
 
 from chat_server import WAIT_S, HeardObserver
-from onnxgen.errors import BackendError, OptionError, QueueFullError
+from onnxgen.engine.client import Health, HealthState
+from onnxgen.errors import BackendError, EngineDeadError, OptionError, QueueFullError
 from onnxgen.facade.results import Chunk, Completion, Timings, Usage
 from onnxgen.server.errors import ApiError
 from onnxgen.server.generation.answers import INLINE_SIZE, open_answers
@@ -37,6 +38,7 @@ class World:
     def __init__(self, **settings):
         self.client, self.observer = Client(), HeardObserver()
         self.closed = 0
+        self.health = Health(HealthState.HEALTHY)
         self.draining = False
         self.settings = ServerSettings(**settings)
         self.model = types.SimpleNamespace(id="m", text=self)
@@ -208,6 +210,27 @@ def test_a_client_that_leaves_while_its_prompt_is_made_ready_asks_nothing():
         finally:
             go.set()
         world.check(("cancelled", 499), closed=0)
+
+    run(work)
+
+
+@pytest.mark.parametrize("state", [HealthState.FAILED, HealthState.STARTING])
+@pytest.mark.parametrize("size", [1, INLINE_SIZE + 1])
+def test_who_asked_an_engine_that_died_meanwhile_is_told_so(state, size):
+    async def work():
+        world = World()
+
+        def ask(llm):
+            world.health = Health(state)
+            return _unasked()
+
+        with pytest.raises(EngineDeadError):
+            await world.open([], ask=ask, prompt_size=size)
+        world.check(("error", 503), closed=0)
+
+    async def _unasked():
+        raise AssertionError("nothing is asked of an engine that died")
+        yield
 
     run(work)
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document: with the errors of every path and how keys are sent, at ``/openapi.json`` and ``/docs``."""
+"""The OpenAPI document: with the errors of every path and how keys are sent, at ``/openapi.json``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
-from fastapi import FastAPI, Request
-from fastapi.openapi.docs import get_swagger_ui_html
+from fastapi import FastAPI
 from pydantic_core import to_json
 from starlette.responses import Response
 
@@ -99,7 +98,7 @@ def document_errors(app: FastAPI, *, asks_for_keys: bool, public_metrics: bool =
 
 
 def offer_document(app: FastAPI) -> None:
-    """Let an application give its document, and the pages that show it.
+    """Let an application give its document.
 
     Making the document takes a second, once: a thread does it, unlike the framework, whose own way stops all streams.
     """
@@ -110,11 +109,6 @@ def offer_document(app: FastAPI) -> None:
         async with made:
             content = await asyncio.to_thread(lambda: to_json(app.openapi()))
         return Response(content, media_type="application/json")
-
-    @app.get("/docs", include_in_schema=False)
-    async def docs(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction] - a route
-        root = request.scope.get("root_path", "")
-        return get_swagger_ui_html(openapi_url=f"{root}/openapi.json", title=app.title)
 
 
 def _complete(document: dict[str, Any], *, asks_for_keys: bool, public_metrics: bool) -> None:

@@ -1,4 +1,4 @@
-"""The chat page: static files, and what a browser may do with them.
+"""The chat page and the page of the API: static files, and what a browser may do with them.
 
-Knows files of the package; the page itself is a client of the API as any other, and needs no build step.
+Knows files of the package; the pages themselves are clients of the API as any other, and need no build step.
 """

@@ -1,4 +1,4 @@
-"""`page_file`: the files of the chat page, as they are in the package."""
+"""`page_files`: the files of the chat page and the page of the API, as they are in the package."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class PageFile:
 
 @functools.cache
 def page_files() -> dict[str, PageFile]:
-    """All files of the page by name."""
+    """All files of the pages by name."""
     found: dict[str, PageFile] = {}
     for entry in files(__name__.rpartition(".")[0]).joinpath("static").iterdir():
         media_type = _MEDIA_TYPES.get(entry.name[entry.name.rfind(".") :])

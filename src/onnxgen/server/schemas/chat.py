@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field, WithJsonSchema
+from pydantic import ConfigDict, Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from onnxgen.server.schemas.generation import GenerationFields
@@ -70,6 +70,14 @@ ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
 class ChatRequest(GenerationFields):
     """A conversation to answer."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"messages": [{"role": "user", "content": "What is ONNX?"}], "max_completion_tokens": 100}
+            ]
+        }
+    )
 
     messages: Messages
     """The conversation."""

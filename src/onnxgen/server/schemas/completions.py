@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, NotRequired
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from onnxgen.server.schemas.generation import GenerationFields
@@ -16,6 +16,8 @@ from onnxgen.server.schemas.usage import Timings, Usage
 
 class CompletionRequest(GenerationFields):
     """Prompts to go on with."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"prompt": "ONNX is", "max_tokens": 100}]})
 
     prompt: str | list[int] | list[str | list[int]]
     """A text or several, which get the special tokens that the tokenizer adds; or token ids, which get nothing."""

@@ -42,6 +42,10 @@ class _ConversationFields(_TokenFields):
 class TemplateRequest(_ConversationFields):
     """A conversation to write as the model sees it. Further fields of chat requests are taken, and do not matter."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"messages": [{"role": "user", "content": "What is ONNX?"}]}]}
+    )
+
     messages: Messages
     """The conversation."""
 
@@ -54,6 +58,8 @@ class TemplateAnswer(TypedDict):
 
 class TokenizeRequest(_ConversationFields):
     """One of content, prompt and messages."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"prompt": "What is ONNX?"}]})
 
     content: str | None = None
     """A text; the answer has the tokens alone, as llama.cpp's."""
@@ -91,6 +97,8 @@ class Tokens(TypedDict):
 
 class DetokenizeRequest(_TokenFields):
     """Tokens to make a text of."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"tokens": [1, 2, 3]}]})
 
     tokens: list[int]
     """Token ids."""

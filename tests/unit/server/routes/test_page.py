@@ -16,7 +16,7 @@ from onnxgen.server.settings import ServerSettings
 
 
 def get(*paths, headers=None, method="GET", **settings):
-    app = FastAPI()
+    app = FastAPI(docs_url=None)
     app.include_router(page.router)
     app.state.services = types.SimpleNamespace(settings=ServerSettings(**settings))
     app.add_exception_handler(ApiError, lambda _, e: JSONResponse(e.body, e.status))
@@ -28,15 +28,20 @@ def get(*paths, headers=None, method="GET", **settings):
     return asyncio.run(go())
 
 
-def test_everything_that_the_page_names_is_there():
+PAGES = {"index.html", "docs.html"}
+
+
+def test_everything_that_the_pages_name_is_there():
     names = page_files().keys()
-    text = page_files()["index.html"].content.decode()
-    named = set(re.findall(r'(?:src|href)="page/([^"]+)"', text))
+    named = set()
+    for page_name in PAGES:
+        named |= set(re.findall(r'(?:src|href)="page/([^"]+)"', page_files()[page_name].content.decode()))
     for name in names:
         if name.endswith(".js"):
             named |= set(re.findall(r'from "\./([^"]+)"', page_files()[name].content.decode()))
-    assert named == names - {"index.html"}
-    assert all(answer.status_code == 200 for answer in get("/", *(f"/page/{name}" for name in named)))
+    assert named == names - PAGES
+    answers = get("/", "/docs", *(f"/page/{name}" for name in named))
+    assert all(answer.status_code == 200 for answer in answers)
 
 
 def test_nothing_comes_from_elsewhere_and_nothing_is_inline():
@@ -44,15 +49,15 @@ def test_nothing_comes_from_elsewhere_and_nothing_is_inline():
         text = file.content.decode()
         assert not re.findall(r"""(?:src|href|url|import)\s*[=(]\s*["']?(?:https?:)?//""", text), name
         assert not re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b", text), name
-    page_text = page_files()["index.html"].content.decode()
-    assert not re.findall(r"<style|<script(?! type=\"module\" src=)|\son\w+=|\sstyle=", page_text)
+        if name in PAGES:
+            assert not re.findall(r"<style|<script(?! type=\"module\" src=)|\son\w+=|\sstyle=", text)
 
 
 def test_browsers_are_told_to_run_nothing_else():
-    (answer,) = get("/")
-    policy = answer.headers["content-security-policy"]
-    assert "default-src 'none'" in policy
-    assert "unsafe" not in policy
+    for answer in get("/", "/docs"):
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert [a.headers["content-type"] for a in get("/page/app.js", "/page/style.css", "/page/icon.svg")] == [
@@ -78,5 +83,13 @@ def test_no_other_file_is_given(name):
     assert answer.status_code == 404
 
 
-def test_a_server_without_the_page_has_none():
-    assert [a.status_code for a in get("/", "/page/app.js", enable_page=False)] == [404, 404]
+def test_a_server_offers_each_page_or_none():
+    paths = ("/", "/page/app.js", "/docs", "/page/docs.js", "/page/palette.css")
+
+    def given(**settings):
+        return [answer.status_code == 200 for answer in get(*paths, **settings)]
+
+    assert given() == [True] * 5
+    assert given(enable_page=False) == [False, False, True, True, True]
+    assert given(enable_docs=False) == [True, True, False, False, True]
+    assert given(enable_page=False, enable_docs=False) == [False] * 5

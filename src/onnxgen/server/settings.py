@@ -6,10 +6,19 @@ configuration file; its description is the flag's help.
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+)
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 Count = Annotated[int, Field(ge=0)]
@@ -91,6 +100,8 @@ class ServerSettings(BaseModel):
     """Port to listen on; 0 takes a free one."""
     root_path: str = ""
     """The path under which a proxy shows the server."""
+    trusted_proxy: Texts = ()
+    """A proxy whose X-Forwarded-For and X-Forwarded-Proto say who asks: an address, or a network such as 10.0.0.0/8."""
     node_id: str | None = None
     """Name of this server in /v1/status. Usually host and port."""
 
@@ -167,3 +178,13 @@ class ServerSettings(BaseModel):
     """Seconds between lines of statistics; 0 writes none."""
     otel: bool = False
     """Send traces with OpenTelemetry, to where its own variables say (extra: otel)."""
+
+    @field_validator("trusted_proxy")
+    @classmethod
+    def _are_networks(cls, given: Texts) -> Texts:
+        for text in given:
+            try:
+                ip_network(text)
+            except ValueError:
+                raise ValueError(f"{text!r:.60} is no address and no network such as 10.0.0.0/8") from None
+        return given

@@ -57,6 +57,7 @@ def test_lists_in_variables_are_separated_by_commas():
     [
         ({"port": "70000"}, {}, "--port is '70000'.*65535"),
         ({"drain_s": "inf"}, {}, "--drain-s is 'inf'.*finite"),
+        ({"trusted_proxy": ("10.0.0.1", "proxy")}, {}, "--trusted-proxy.*'proxy' is no address"),
         ({"prot": "1"}, {}, "--prot.*did you mean 'port'"),
         ({}, {"ONNXGEN_SERVE_MAX_SEQS": "x"}, "ONNXGEN_SERVE_MAX_SEQS is 'x'"),
         ({}, {"ONNXGEN_SERVE_MAX_SEQ": "1"}, "ONNXGEN_SERVE_MAX_SEQ: .*did you mean 'max_seqs'"),

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any, cast
 
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from onnxgen.server.observe.middleware import ObservedApp
 from onnxgen.server.protection.bodies import BodyLimits
@@ -34,8 +36,8 @@ _SHOWN_TO_PAGES = (
 def protect(app: ASGIApp, services: Services, *, now: Callable[[], float] = time.monotonic) -> ASGIApp:
     """An application behind everything that protects it.
 
-    A request passes, from the outermost on: its id, and the answer to what fails beyond all handlers; origins (CORS);
-    the name that it is addressed to; its key; the key's rate; its body.
+    A request passes, from the outermost on: what a trusted proxy says of who asks; its id, and the answer to what fails
+    beyond all handlers; origins (CORS); the name that it is addressed to; its key; the key's rate; its body.
 
     Args:
         app: The application.
@@ -62,4 +64,8 @@ def protect(app: ASGIApp, services: Services, *, now: Callable[[], float] = time
         allow_headers=("*",),
         expose_headers=_SHOWN_TO_PAGES,
     )
-    return Boundary(ObservedApp(app, metrics=services.observer.metrics), root_path=settings.root_path)
+    app = Boundary(ObservedApp(app, metrics=services.observer.metrics), root_path=settings.root_path)
+    if not settings.trusted_proxy:
+        return app
+    proxied: Any = ProxyHeadersMiddleware(cast(Any, app), trusted_hosts=list(settings.trusted_proxy))
+    return proxied

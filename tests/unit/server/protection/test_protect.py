@@ -362,6 +362,22 @@ def test_requests_beyond_the_rate_are_told_when_to_come_back():
     assert ask(app, "GET", "/v1/models", headers=bearer("one")).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("trusted", "told_apart"), [([], False), (["10.0.0.0/8", "127.0.0.1"], True), (["10.0.0.1"], False)]
+)
+def test_callers_behind_a_trusted_proxy_are_told_apart(trusted, told_apart):
+    app = server(rate_limit=1, trusted_proxy=trusted)
+
+    def status(forwarded):
+        return ask(app, "GET", "/v1/models", headers={"X-Forwarded-For": forwarded}).status_code
+
+    assert status("192.0.2.1") == 200
+    assert status("192.0.2.2") == (200 if told_apart else 429)
+    # what a client writes itself stands before what the proxy adds
+    assert status("192.0.2.3, 192.0.2.1") == 429
+    assert status("192.0.2.1, 10.9.9.9") == 429
+
+
 def test_wrong_keys_use_up_nobodys_rate():
     app = server(rate_limit=1, api_key=["one"])
     for _ in range(5):

@@ -56,6 +56,20 @@ def both(server, **asked):
     return body
 
 
+@pytest.fixture(scope="module")
+def thinking(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("thinking")
+    with serving(folder, [(HI, "<think>hm</think>Hello world, the end.")]) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def greeting(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("greeting")
+    with serving(folder, [(HI, "hello")], max_tools=3, stream_start_s=WAIT_S) as server:
+        yield server
+
+
 def test_an_answer_has_all_its_parts(tmp_path):
     with serving(tmp_path, [(HI, "<think>hm</think>Hello.")]) as server:
         body = both(server)
@@ -102,9 +116,8 @@ def test_an_answer_has_all_its_parts(tmp_path):
         {"chat_template_kwargs": {"x": 1}, "reasoning_effort": "low", "user": "u", "metadata": {"a": "b"}},
     ],
 )
-def test_a_stream_comes_to_the_answer_that_is_given_whole(tmp_path, asked):
-    with serving(tmp_path, [(HI, "<think>hm</think>Hello world, the end.")]) as server:
-        body = both(server, **asked)
+def test_a_stream_comes_to_the_answer_that_is_given_whole(thinking, asked):
+    body = both(thinking, **asked)
     assert len(body["choices"]) == asked.get("n", 1)
 
 
@@ -119,9 +132,8 @@ def test_a_stream_comes_to_the_answer_that_is_given_whole(tmp_path, asked):
         ({"deadline_s": 0}, "length", None),
     ],
 )
-def test_why_an_answer_ended_is_told(tmp_path, asked, finish, stop):
-    with serving(tmp_path, [(HI, "hello")]) as server:
-        choice = both(server, **asked)["choices"][0]
+def test_why_an_answer_ended_is_told(greeting, asked, finish, stop):
+    choice = both(greeting, **asked)["choices"][0]
     assert (choice["finish_reason"], choice["stop_reason"]) == (finish, stop)
 
 
@@ -189,9 +201,8 @@ def test_openais_client_calls_two_tools_and_goes_on_with_what_they_give(tmp_path
 
 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "time"}}, "none"])
-def test_a_choice_of_tools_is_held_to(tmp_path, choice):
-    with serving(tmp_path, tools=TOOLS) as server:
-        done = both(server, tools=TOOLS, tool_choice=choice, max_tokens=400, temperature=0)["choices"][0]
+def test_a_choice_of_tools_is_held_to(greeting, choice):
+    done = both(greeting, tools=TOOLS, tool_choice=choice, max_tokens=400, temperature=0)["choices"][0]
     names = [call["function"]["name"] for call in done["message"].get("tool_calls", [])]
     if choice == "none":
         assert names == []
@@ -240,16 +251,16 @@ def test_openais_client_parses_what_it_asked_for(tmp_path):
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])
-def test_what_cannot_be_answered_is_refused_with_a_status_of_its_own(tmp_path, asked, param, code, stream):
-    with serving(tmp_path, max_tools=3, stream_start_s=WAIT_S) as server:
-        answer = ask(server, stream=stream, **asked)
-        assert answer.status_code == 400, answer.text
-        error = answer.json()["error"]
-        assert error["type"] == "invalid_request_error"
-        assert error["message"]
-        assert code in (None, error["code"])
-        assert param is None or error["param"].startswith(param)
-        assert ask(server, max_tokens=1).status_code == 200
+def test_what_cannot_be_answered_is_refused_with_a_status_of_its_own(greeting, asked, param, code, stream):
+    answer = ask(greeting, stream=stream, **asked)
+    assert answer.status_code == 400, answer.text
+    error = answer.json()["error"]
+    assert error["type"] == "invalid_request_error"
+    assert error["message"]
+    assert code in (None, error["code"])
+    assert param is None or error["param"].startswith(param)
+    assert ask(greeting, max_tokens=1).status_code == 200
+    greeting.wait_until_idle()
 
 
 def test_unknown_fields_are_named_once(tmp_path, caplog):

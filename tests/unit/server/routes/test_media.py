@@ -1,9 +1,11 @@
 """Images and sounds in requests of all kinds: judged where they stand, and refused by a model that has no sense for them."""
 
-import asyncio
 import base64
+import contextlib
 import dataclasses
+import functools
 
+import httpx
 import pytest
 
 from onnxgen.server.app import create_app
@@ -11,7 +13,7 @@ from onnxgen.server.errors import ApiError
 from onnxgen.server.formats.response_items import check_media, read_items
 from onnxgen.server.generation.messages import normalized_messages
 from onnxgen.server.media import MediaCheck, MediaPolicy
-from server_doubles import client, fake_services
+from server_doubles import fake_services, running
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(20)).decode()
 WAV = base64.b64encode(b"RIFF\x24\0\0\0WAVEfmt " + bytes(20)).decode()
@@ -53,20 +55,23 @@ def packed(data, kind="image/png"):
     return {"type": "base64", "media_type": kind, "data": data}
 
 
-def refused(folder, path, asked, **settings):
-    """The status, the field that is named and the text."""
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory):
+    """The field that is named and the text, of a request to a server with these settings."""
+    with contextlib.ExitStack() as stack:
 
-    async def scenario():
-        services = fake_services(folder, settings=settings)
-        async with services.models.use(None), client(create_app(services)) as http:
-            answer = await http.post(path, json=asked)
-        await services.models.aclose()
-        return answer
+        @functools.cache
+        def server(**settings):
+            app = create_app(fake_services(tmp_path_factory.mktemp("media"), settings=settings))
+            return stack.enter_context(httpx.Client(base_url=stack.enter_context(running(app)), timeout=60))
 
-    answer = asyncio.run(scenario())
-    assert answer.status_code == 400, answer.text
-    error = answer.json()["error"]
-    return error.get("param"), error["message"]
+        def ask(path, asked, **settings):
+            answer = server(**settings).post(path, json=asked)
+            assert answer.status_code == 400, answer.text
+            error = answer.json()["error"]
+            return error.get("param"), error["message"]
+
+        yield ask
 
 
 @pytest.mark.parametrize(
@@ -84,8 +89,8 @@ def refused(folder, path, asked, **settings):
         (message(packed(PNG)), "messages[0].content[1]"),
     ],
 )
-def test_a_model_of_text_says_that_it_has_no_such_sense(tmp_path, asked, place):
-    param, said = refused(tmp_path, *asked)
+def test_a_model_of_text_says_that_it_has_no_such_sense(refused, asked, place):
+    param, said = refused(*asked)
     assert param == (None if asked[0] == MESSAGES else place)
     assert said.startswith(place + " ")
     assert "this model has no " + ("hearing" if WAV in str(asked) else "vision") in said
@@ -110,8 +115,8 @@ def test_a_model_of_text_says_that_it_has_no_such_sense(tmp_path, asked, place):
         (message({"type": "url", "url": "https://x.org"}), "messages[0].content[1].source.url", "--allow-media"),
     ],
 )  # fmt: skip
-def test_what_is_not_allowed_or_damaged_is_named_before_that(tmp_path, asked, place, why):
-    param, said = refused(tmp_path, *asked)
+def test_what_is_not_allowed_or_damaged_is_named_before_that(refused, asked, place, why):
+    param, said = refused(*asked)
     assert param == (None if asked[0] == MESSAGES else place)
     assert said.startswith(place + " ")
     assert why in said
@@ -125,8 +130,8 @@ def test_what_is_not_allowed_or_damaged_is_named_before_that(tmp_path, asked, pl
         message({"type": "url", "url": "https://example.org/a.png"}),
     ],
 )
-def test_addresses_that_are_allowed_are_not_fetched_for_a_model_that_does_not_see(tmp_path, asked):
-    assert "no vision" in refused(tmp_path, *asked, allow_media_urls=True)[1]
+def test_addresses_that_are_allowed_are_not_fetched_for_a_model_that_does_not_see(refused, asked):
+    assert "no vision" in refused(*asked, allow_media_urls=True)[1]
 
 
 def test_what_is_too_large_is_refused_before_it_is_decoded():
@@ -151,14 +156,14 @@ def test_a_model_that_sees_gets_what_was_judged():
         check_media(items, dataclasses.replace(media, senses=()))
 
 
-def test_a_result_of_a_tool_may_not_be_an_image_either(tmp_path):
+def test_a_result_of_a_tool_may_not_be_an_image_either(refused):
     _, asked = response({"type": "input_text", "text": "x"})
     call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
     output = [{"type": "input_image", "image_url": URI}]
     asked["input"] += [call, {"type": "function_call_output", "call_id": "c", "output": output}]
-    assert refused(tmp_path, RESPONSES, asked)[0] == "input[3].output[0]"
+    assert refused(RESPONSES, asked)[0] == "input[3].output[0]"
 
 
-def test_no_items_at_all_are_named_as_the_client_names_them(tmp_path):
-    param, said = refused(tmp_path, RESPONSES, {"input": []})
+def test_no_items_at_all_are_named_as_the_client_names_them(refused):
+    param, said = refused(RESPONSES, {"input": []})
     assert (param, said.split()[0]) == ("input", "input")

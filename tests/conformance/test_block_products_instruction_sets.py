@@ -20,12 +20,13 @@ from onnxgen.graph.cpu.isa import ISA_VARIABLE, Isa, host_isa
 from onnxgen.graph.cpu.packed_blocks import pack
 
 CASES = [
-    (4, 32, "middle", False),
-    (4, 64, "bytes", True),
-    (8, 32, "bytes", False),
-    (2, 16, "offsets", False),
+    (4, 32, "middle", False, 3),
+    (4, 64, "bytes", True, 3),
+    (8, 32, "bytes", False, None),
+    (2, 16, "offsets", False, None),
 ]
-"""Bits, block, zeros, words."""
+"""Bits, block, zeros, words, and from how many rows on panels are unpacked: once for bytes and once for words, as what is
+unpacked is multiplied by the same instructions whatever it was."""
 
 OTHERS = [isa for isa in Isa if isa.runs_on(detect_cpu().features) and isa is not host_isa()]
 
@@ -34,13 +35,13 @@ def products(seed):
     """Results of all cases for 1 to 7 rows, from panels as they are and unpacked; and the exact ones."""
     rng = np.random.default_rng(seed)
     results, expected = [], []
-    for bits, block, zeros, words in CASES:
+    for bits, block, zeros, words, unpack_from in CASES:
         matrix = random_matrix(rng, 100, 330, bits, block, zeros)
         packed = pack([matrix], words=words)
         x = rng.standard_normal((7, 330)).astype(np.float32)
         for rows in (1, 2, 7):
             quantized = Activations(x[:rows], packed.form.group, words=words)
-            results.append(multiply(packed, quantized, unpack_from=3))
+            results.append(multiply(packed, quantized, unpack_from=unpack_from))
             expected.append(x[:rows].astype(float) @ weights_of(matrix).T)
     return results, expected
 

@@ -22,10 +22,11 @@ from paged_attention_runs import Cache, Chunk, StepRun, Tables, expected
 OTHERS = [isa for isa in Isa if isa.runs_on(detect_cpu().features) and isa is not host_isa()]
 
 ATTENTIONS = [
-    PagedAttention(7, 1, 64, 64, norm=True, rotary_dim=32, window=200),
-    PagedAttention(4, 2, 96, 32, softcap=3.0),
-    PagedAttention(6, 2, 64, 96, norm=True, rotary_dim=32, bits=8),
+    PagedAttention(7, 1, 96, 32, norm=True, rotary_dim=32, softcap=3.0, window=200),
+    PagedAttention(4, 2, 96, 32, norm=True, rotary_dim=32, softcap=3.0),
+    PagedAttention(6, 2, 64, 64, norm=True, rotary_dim=32, bits=8),
 ]
+"""Heads and windows are told to kernels when they run; sizes, bits and caps are compiled, for each instruction set anew."""
 
 
 def attended(seed: int) -> list[np.ndarray]:

@@ -49,7 +49,7 @@ ATTENTIONS = {
     "norm and rotary": PagedAttention(4, 2, 64, 64, norm=True, rotary_dim=64),
     "neighbours are rotated, some": PagedAttention(4, 2, 64, 64, rotary_dim=20, rotation=Rotation.NEIGHBOURS),
     "bytes": PagedAttention(9, 3, 64, 64, bits=8),
-    "bytes of wide heads, window": PagedAttention(4, 2, 128, 96, window=70, bits=8),
+    "bytes of wide heads, window": PagedAttention(4, 2, 160, 96, window=70, bits=8),
 }
 
 
@@ -87,17 +87,18 @@ def test_outliers_cost_no_more_than_in_a_float16_cache():
 
 
 def test_outliers_among_keys_cost_bytes_little():
-    attention, rng = PagedAttention(4, 2, 96, 64, bits=8), np.random.default_rng(SEED)
+    attention, rng = ATTENTIONS["bytes of wide heads, window"], np.random.default_rng(SEED)
+    dim = attention.head_dim
     rows = random_rows(rng, attention, 300)
     for head in range(2):
-        rows[:, (4 + head) * 96 + 5] *= 30
-    rows[:, : 4 * 96] *= 0.3
+        rows[:, (4 + head) * dim + 5] *= 30
+    rows[:, : 4 * dim] *= 0.3
     wanted = expected(attention, rows, NO_TABLES)
     error = np.linalg.norm(in_one_step(attention, rows) - wanted) / np.linalg.norm(wanted)
-    keys = rows[:, 4 * 96 : 6 * 96].reshape(-1, 2, 96)
+    keys = rows[:, 4 * dim : 6 * dim].reshape(-1, 2, dim)
     scale = np.abs(keys).max(-1, keepdims=True) / 127
     one_by_one = rows.copy()
-    one_by_one[:, 4 * 96 : 6 * 96] = (np.round(keys / scale) * scale).reshape(-1, 2 * 96)
+    one_by_one[:, 4 * dim : 6 * dim] = (np.round(keys / scale) * scale).reshape(-1, 2 * dim)
     theirs = np.linalg.norm(expected(attention, one_by_one, NO_TABLES) - wanted) / np.linalg.norm(wanted)
     assert error < 0.5 * theirs, f"seed {SEED}"
 

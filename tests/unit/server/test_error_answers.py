@@ -13,15 +13,18 @@ from pydantic import BaseModel, Field
 
 from onnxgen.errors import (
     ContextLengthError,
+    DownloadError,
     EngineDeadError,
     GrammarError,
     KernelError,
+    ModelFileError,
+    ModelNotFoundError,
     NeverFitsError,
     QueueFullError,
     StateError,
 )
 from onnxgen.server.error_answers import answer_errors, error_body
-from onnxgen.server.errors import ApiError
+from onnxgen.server.errors import ApiError, as_api_error
 from onnxgen.server.invalid_requests import field_name
 from server_doubles import client, server
 
@@ -270,3 +273,10 @@ def test_a_path_that_only_begins_like_anthropics_has_openais_form():
 def test_names_of_types_are_no_names_of_fields(place, kind, name):
     body = {"messages": [{"role": "x", "content": [{"text": ""}, {}]}]}
     assert field_name(place, body, kind) == name
+
+
+@pytest.mark.parametrize("kind", [ModelNotFoundError, DownloadError, ModelFileError, KernelError, OSError])
+def test_no_file_of_the_server_is_named(kind: type[Exception]) -> None:
+    told = as_api_error(kind("/secret/place/model.onnx is not there"))
+    assert told.status >= 500
+    assert "secret" not in json.dumps(told.body)

@@ -94,7 +94,9 @@ def as_api_error(error: BaseException) -> ApiError:
                 "the model's engine failed and is being restarted; ask again", code="engine_failed"
             )
         case StateError():
-            return unavailable("the model was unloaded or restarted, or the server is about to end; ask again")
+            return unavailable(
+                "the model was unloaded or restarted, or the server is about to end; ask again"
+            )
         case ModelNotFoundError() | DownloadError():
             return unavailable(
                 "files of the model are not there; the server's log has more",

@@ -108,7 +108,7 @@ NATIVE_CASES: dict[str, tuple[Sizes, Style, int, float]] = {
         0.03,
     ),
     "native-float16": (Sizes(), Style(cache=FLOAT16, value_info=False, hidden_states=True), 64, 0.05),
-    "native-bytes": (Sizes(heads=6, kv_heads=3, head_dim=32), Style(), 16, 0.3),
+    "native-bytes": (Sizes(heads=6, kv_heads=3, head_dim=32), Style(), 16, 0.6),
     "native-two-ropes": (Sizes(rope_switch=11), Style(pruned_head="slice"), 16, 0.02),
 }
 CASE_NAMES = ("fake-slots", "fake-paged", "fake-recurrent", *ORT_CASES, *NATIVE_CASES)

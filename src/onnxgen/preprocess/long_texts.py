@@ -36,5 +36,5 @@ def check_length(text: str, max_tokens: int, *, tokenizer: Tokenizer) -> None:
         found += len(tokenizer.encode(text[begin : begin + size]))
         if found > 2 * max_tokens:
             raise ContextLengthError(
-                f"a prompt of {len(text)} characters has far more than the {max_tokens} tokens that fit; shorten the prompt"
+                f"a prompt of {len(text)} characters has far more than the {max_tokens} tokens that fit the context; shorten the prompt"
             )

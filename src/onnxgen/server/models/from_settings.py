@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxgen.errors import ConfigError
+from onnxgen.foundations.process_memory import give_back_memory
 from onnxgen.foundations.progress import SILENT, Progress
 from onnxgen.foundations.runtime_config import RuntimeConfig
 from onnxgen.server.models.engine_options import engine_config, runtime_config
@@ -50,6 +51,7 @@ def open_table(
         limits=limits_of(settings),
         wait_s=settings.model_wait_s,
         hang_s=settings.engine_hang_s,
+        tidy=give_back_memory,
     )
 
 

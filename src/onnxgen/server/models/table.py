@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 
 from onnxgen.errors import ConfigError
-from onnxgen.foundations.process_memory import give_back_memory
 from onnxgen.foundations.suggest import did_you_mean
 from onnxgen.server.errors import ApiError, ending, unavailable
 from onnxgen.server.models.engine_care import end_tasks
@@ -53,7 +52,7 @@ class ModelTable:
         hang_s: float | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        tidy: Callable[[], None] = give_back_memory,
+        tidy: Callable[[], None] = lambda: None,
     ) -> None:
         self._places = {entry.id: Place(entry) for entry in entries}
         self._by_name: dict[str, Place] = {}

@@ -281,9 +281,11 @@ def test_an_interrupt_while_it_loads_leaves_no_orphan_and_no_noise(how, tmp_path
 def test_a_signal_that_ends_all_processes_leaves_it_to_the_parent_to_end_the_engine():
     body = (
         "import signal\n"
-        "signal.signal(signal.SIGTERM, lambda *_: print('told', flush=True))\n"
+        "told = []\n"
+        "signal.signal(signal.SIGTERM, lambda *_: told.append('told'))\n"
         + STREAMING.replace("MAKE", "in_subprocess")
-        + "signal.pause()\n"
+        + "while not told:\n    time.sleep(0.01)\n"
+        "print(*told, flush=True)\n"
         "print(client.health.state.value, flush=True)\n"
         "client.close()\n"
     )

@@ -28,7 +28,8 @@ PATTERNS = {
     r"^\d+-\w?$": r"[0-9]{1,3}-[a-zA-Z0-9_]?\Z",
 }
 # Control characters without a short escape cannot be written where keys are listed.
-TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc"), include_characters="\n\t"), max_size=6)
+CHARACTERS = st.characters(exclude_categories=("Cs", "Cc"), include_characters="\n\t")
+TEXTS = st.text(CHARACTERS, max_size=6)
 KEYS = st.sampled_from(("a", "b", "name", "née", 'x"y', "\n"))
 
 
@@ -42,7 +43,7 @@ def compilers(tmp_path_factory):
 def texts(draw):
     if draw(st.booleans()):
         pattern = draw(st.sampled_from(sorted(PATTERNS)))
-        return {"type": "string", "pattern": pattern}, st.from_regex(PATTERNS[pattern])
+        return {"type": "string", "pattern": pattern}, st.from_regex(PATTERNS[pattern], alphabet=CHARACTERS)
     low, high = sorted(draw(st.tuples(st.integers(0, 4), st.integers(0, 6))))
     wide = TEXTS.filter(lambda text: low <= len(text) <= high)
     return {"type": "string", "minLength": low, "maxLength": high}, wide

@@ -13,6 +13,7 @@ from onnxgen.facade.prompt_options import PromptOptions
 from onnxgen.facade.results import Chunk
 from onnxgen.preprocess.template_messages import text_size
 from onnxgen.server.generation.answers import INLINE_SIZE, Answers, open_answers, request_id_of
+from onnxgen.server.generation.large_requests import MAX_COUNTED_TOKENS
 from onnxgen.server.generation.options import texts_size
 from onnxgen.server.services import Services
 
@@ -44,6 +45,27 @@ class ChatAsk:
     tenant: str = ""
     salt: str | None = None
     stream: bool = False
+
+
+def ask_tokens(model: LoadedModel, ask: ChatAsk, messages: list[dict[str, Any]] | None = None) -> int:
+    """How many tokens a conversation's prompt has; for a thread, since long ones take a while.
+
+    Args:
+        model: Who would answer.
+        ask: What would be asked.
+        messages: Other messages in place of its own.
+
+    Raises:
+        ContextLengthError: It has far more than anybody counts.
+        ChatTemplateError: The template refuses the messages.
+    """
+    prompt = model.text.chat_prompt(
+        ask.messages if messages is None else messages,
+        tools=ask.tools,
+        prompt_options=ask.prompt_options,
+        max_tokens=MAX_COUNTED_TOKENS,
+    )
+    return len(prompt.token_ids)
 
 
 async def open_chat(

@@ -29,10 +29,10 @@ from onnxgen.server.formats.message_blocks import (
 )
 from onnxgen.server.formats.messages_answer import MessageWriter
 from onnxgen.server.generation.answers import Answers, request_id_of, tenant_of
-from onnxgen.server.generation.ask import ChatAsk, open_chat
+from onnxgen.server.generation.ask import ChatAsk, ask_tokens, open_chat
 from onnxgen.server.generation.client_watch import asked_model
 from onnxgen.server.generation.counts import check_count
-from onnxgen.server.generation.large_requests import MAX_COUNTED_TOKENS, read_request
+from onnxgen.server.generation.large_requests import read_request
 from onnxgen.server.generation.messages import media_check, normalized_messages
 from onnxgen.server.generation.options import generation_options
 from onnxgen.server.generation.prompt_options import prompt_options
@@ -76,14 +76,7 @@ async def count_tokens(http: Request, asked: MessagesPrompt) -> TokenCount:
     exchange = _Exchange(http, services_of(http), asked)
     async with asked_model(http, exchange.services, asked.model) as model:
         ask = await exchange.ask(model)
-        prompt = await asyncio.to_thread(
-            model.text.chat_prompt,
-            ask.messages,
-            tools=ask.tools,
-            prompt_options=ask.prompt_options,
-            max_tokens=MAX_COUNTED_TOKENS,
-        )
-        return TokenCount(input_tokens=len(prompt.token_ids))
+        return TokenCount(input_tokens=await asyncio.to_thread(ask_tokens, model, ask))
 
 
 class _Exchange:

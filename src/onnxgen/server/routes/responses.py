@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request, Response
 from pydantic_core import PydanticSerializationError, to_json
 
+from onnxgen.errors import ContextLengthError
 from onnxgen.facade.results import Chunk, Completion
 from onnxgen.server.errors import ApiError, as_api_error
 from onnxgen.server.formats.conversations import shortened, with_system
@@ -22,7 +23,7 @@ from onnxgen.server.formats.response_store import StoredResponse
 from onnxgen.server.formats.response_tools import chat_response_format, chat_tool_choice, chat_tools
 from onnxgen.server.formats.responses_answer import ResponseWriter
 from onnxgen.server.generation.answers import Answers, tenant_of
-from onnxgen.server.generation.ask import ChatAsk, open_chat
+from onnxgen.server.generation.ask import ChatAsk, ask_tokens, open_chat
 from onnxgen.server.generation.client_watch import asked_model
 from onnxgen.server.generation.counts import check_count
 from onnxgen.server.generation.large_requests import read_request
@@ -68,7 +69,7 @@ async def count_tokens(http: Request, asked: ResponseRequest) -> InputTokens:
     exchange = _Exchange(http, services_of(http), asked)
     async with asked_model(http, exchange.services, asked.model) as model:
         ask = await exchange.ask(model)
-        return InputTokens(input_tokens=await asyncio.to_thread(_num_tokens, model, ask, ask.messages))
+        return InputTokens(input_tokens=await asyncio.to_thread(ask_tokens, model, ask))
 
 
 class _Exchange:
@@ -250,18 +251,19 @@ def _json_size(*values: Any) -> int:
         raise ApiError(400, "the request has half a surrogate pair, which is no character") from error
 
 
-def _num_tokens(model: LoadedModel, ask: ChatAsk, messages: list[dict[str, Any]]) -> int:
-    prompt = model.text.chat_prompt(messages, tools=ask.tools, prompt_options=ask.prompt_options)
-    return len(prompt.token_ids)
-
-
 def _shortened(model: LoadedModel, ask: ChatAsk) -> ChatAsk:
     """Without oldest turns, so that a quarter of the context is left to answer in, or what the answer may take at most."""
     context = model.text.context_length
     wanted = ask.options.max_new_tokens
     room = context - min(context // 4 if wanted is None else wanted, context // 4)
-    messages = shortened(ask.messages, fits=lambda messages: _num_tokens(model, ask, messages) <= room)
-    return replace(ask, messages=messages)
+
+    def fits(messages: list[dict[str, Any]]) -> bool:
+        try:
+            return ask_tokens(model, ask, messages) <= room
+        except ContextLengthError:  # far more than anybody counts
+            return False
+
+    return replace(ask, messages=shortened(ask.messages, fits=fits))
 
 
 def _new_id(prefix: str) -> str:
